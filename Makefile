@@ -1,0 +1,47 @@
+# Everything a person does here; `make help` lists it.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: help setup run test test-all check format ui bench wheel clean-cache system-deps
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+setup: $(STAMP)  ## make .venv with pinned packages
+
+run: $(STAMP)  ## score covariance propagation on the warmup suite
+	$(BIN)/python -m whest budget=6.8e10 estimator=cov_prop
+
+test: check  ## lint, types and the fast tests
+	$(BIN)/python -m pytest -n 2
+
+test-all: check  ## every test, the slow ones too
+	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+
+check: $(STAMP)  ## lint and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)  ## let ruff tidy the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+ui: $(STAMP)  ## MLflow's pages on the runs so far, at http://127.0.0.1:5000
+	$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1 --port 5000
+
+bench: $(STAMP)  ## regenerate the README's figures
+	$(BIN)/python benchmarks/results.py
+
+wheel: $(STAMP)  ## build a wheel into outputs/dist
+	$(BIN)/python -m pip wheel --quiet --no-deps -w outputs/dist .
+
+clean-cache: $(STAMP)  ## remove cached truth and compiled programs; runs stay
+	$(BIN)/python -m whest job=clean

@@ -1,0 +1,122 @@
+"""The command line: Hydra composes the config, a job is carried out, its outcome becomes the exit code."""
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from whest.config import build_experiment, read_settings
+from whest.errors import ConfigError, WhestError
+
+PACKAGE = Path(__file__).parent
+INTERRUPTED = 130
+
+
+def config_folder() -> Path:
+    """The checkout's conf/, or the one inside the installed package."""
+    checkout = PACKAGE.parent / "conf"
+    return checkout if (checkout / "config.yaml").exists() else PACKAGE / "conf"
+
+
+class JobFailedError(Exception):
+    """A job that ended with an exit code of its own; raised so that a sweep counts it as failed."""
+
+    def __init__(self, exit_code: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> float | None:
+    from whest.console import open_console, print_report
+    from whest.experiment import run
+    from whest.progress import SilentProgress, open_progress
+
+    experiment = build_experiment(config, folder, overrides, _command(overrides))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))))
+    console = open_console()
+    bars = open_progress(console)
+    if bars is None:
+        report = run(experiment, folder, SilentProgress())
+    else:
+        with bars:
+            report = run(experiment, folder, bars)
+    print_report(report, folder, console, show_mlps=read_settings(config).show_mlps)
+    if report.meta.status == "interrupted":
+        raise JobFailedError(INTERRUPTED, "interrupted: the report holds the MLPs that were finished")
+    if report.has_errors:
+        raise JobFailedError(1, "the estimator failed: see the report")
+    return report.score.score
+
+
+def list_choices(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    from whest.catalogue import print_catalogue
+
+    print_catalogue(config_folder(), read_settings(config).outputs)
+
+
+def clean_caches(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    from whest.catalogue import clean
+
+    clean(read_settings(config).outputs)
+
+
+JOBS: dict[str, Callable[[Mapping[str, Any], Path, list[str]], float | None]] = {
+    "score": score,
+    "list": list_choices,
+    "clean": clean_caches,
+}
+
+
+def carry_out(config: DictConfig) -> float | None:
+    """Hydra's task function: one job of a run or of a sweep."""
+    hydra_config = HydraConfig.get()
+    overrides = list(hydra_config.overrides.task)
+    folder = Path(hydra_config.runtime.output_dir)
+    missing = sorted(str(key) for key in OmegaConf.missing_keys(config))
+    if missing:
+        raise ConfigError(f"{missing[0]} is missing: set {missing[0]}=…")
+    container = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(container, dict)
+    values = {str(key): value for key, value in container.items()}
+    return JOBS[read_settings(values).job](values, folder, overrides)
+
+
+def main() -> None:
+    """Run Hydra with our own exit codes: 2 for a wrong config, 1 for a failed job, 130 for Ctrl-C."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands exceptions over instead of exiting on its own
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(carry_out)()
+    except JobFailedError as outcome:
+        _fail(str(outcome), outcome.exit_code)
+    except WhestError as error:
+        _fail(str(error), error.exit_code)
+    except (HydraException, OmegaConfBaseException) as error:
+        from whest.hints import explain_override
+
+        _fail(explain_override(error, config_folder(), sys.argv[1:]), ConfigError.exit_code)
+    except KeyboardInterrupt:
+        _fail("interrupted", INTERRUPTED)
+
+
+def _fail(message: str, exit_code: int) -> None:
+    print(f"whest: {message}", file=sys.stderr)
+    raise SystemExit(exit_code)
+
+
+def _command(overrides: list[str]) -> str:
+    return shlex.join(["python", "-m", "whest", *overrides])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""What a task yields: one result a case, with what it cost and, where it failed, why."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from whest.meter import Cost
+from whest.truth import Truth
+
+ErrorCode = Literal[
+    "PREDICT_ERROR",
+    "BAD_SHAPE",
+    "NON_FINITE",
+    "UNMETERABLE",
+    "WORKER_DIED",
+    "OUT_OF_MEMORY",
+    "SETUP_ERROR",
+    "SETUP_TIMEOUT",
+]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """A round's rulebook: what a case may spend. A null cap is off."""
+
+    budget: float
+    lam: float
+    wall_time_limit_s: float | None
+    residual_wall_time_limit_s: float | None
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the wall time went: the device's work, the harness's own, and everything else the estimator did."""
+
+    backend_time_s: float = 0.0
+    overhead_time_s: float = 0.0
+    residual_wall_time_s: float = 0.0
+
+    @property
+    def wall_time_s(self) -> float:
+        return self.backend_time_s + self.overhead_time_s + self.residual_wall_time_s
+
+
+@dataclass(frozen=True)
+class ShapeMismatch:
+    """What a wrong-shaped prediction looked like, and what usually causes it."""
+
+    expected_shape: tuple[int, ...]
+    got_shape: tuple[int, ...]
+    cause_hints: tuple[str, ...]
+    hint: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a case has no usable prediction."""
+
+    code: ErrorCode
+    message: str
+    traceback: str | None = None
+    shape: ShapeMismatch | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What an estimator answered for one MLP, and what that cost. `means` is null where it failed or was refused."""
+
+    means: Float[np.ndarray, "depth width"] | None
+    cost: Cost
+    timing: Timing = Timing()
+    failure: Failure | None = None
+    compile_time_s: float = 0.0
+    """Tracing and compiling, on the case that had to wait for it; outside the wall time."""
+
+    @property
+    def refused(self) -> bool:
+        """Over budget by its program alone, so it was never run."""
+        return self.means is None and self.failure is None
+
+
+@dataclass(frozen=True)
+class WhiteboxCase:
+    """One MLP's prediction beside its truth."""
+
+    index: int
+    name: str
+    truth: Truth
+    prediction: Prediction
+    sampling_time_s: float | None
+    """How long the truth took to draw; null when it came baked or from the cache."""

@@ -1,0 +1,138 @@
+"""From a composed config to an experiment: every value checked before any work starts."""
+
+import importlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+
+from whest.build import build_target
+from whest.errors import ConfigError
+
+if TYPE_CHECKING:
+    from whest.experiment import Experiment
+
+Node = Mapping[str, Any]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Job = Literal["score", "list", "clean"]
+TASKS = ("whitebox",)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The scalars of the command line."""
+
+    job: Job
+    budget: Annotated[float, Field(ge=1, le=1e24)]
+    lam: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    wall_time_limit_s: Positive | None
+    residual_wall_time_limit_s: Positive | None
+    memory_limit_mb: Positive | None
+    setup_timeout_s: Positive | None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None
+    device: Literal["auto", "cpu", "gpu"]
+    participant: Annotated[str, Field(min_length=1)]
+    show_mlps: bool
+    outputs_dir: Path
+
+    @property
+    def outputs(self) -> Path:
+        return self.outputs_dir.absolute()
+
+
+GROUPS = ("round", "task", "dataset", "truth", "estimator", "isolation", "scoring", "tracking")
+
+
+def read_settings(config: Node) -> Settings:
+    """The top level of the config, without its groups."""
+    scalars = {key: value for key, value in config.items() if key not in (*GROUPS, "hydra")}
+    settings: Settings = build_target(Settings, scalars, "")
+    return settings
+
+
+def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), command: str = "") -> "Experiment":
+    """The typed experiment behind a composed, resolved config. `overrides` are the choices made on the command line."""
+    settings = read_settings(config)
+    prepare_jax(settings)
+
+    from whest.cache import TruthCache
+    from whest.case import Limits
+    from whest.estimator import SetupContext, estimator_spec
+    from whest.experiment import Experiment
+    from whest.tasks.whitebox import Whitebox
+
+    if config["task"]["name"] not in TASKS:
+        raise ConfigError(f"task={config['task']['name']!r} is not one of: {', '.join(TASKS)}")
+    rule = build_group(config, "scoring")
+    tracking = build_group(config, "tracking", outputs=settings.outputs)
+    sampler = build_group(config, "truth")
+    dataset = build_group(config, "dataset", **_drawn_seed(config)).load()
+    _refuse_idle_truth(dataset.has_truth and not sampler.resample, overrides)
+    estimator = estimator_spec(config["estimator"])
+    if estimator.is_bundled:
+        estimator.create()  # a wrong knob is a config error, found before any work
+    limits = Limits(settings.budget, settings.lam, settings.wall_time_limit_s, settings.residual_wall_time_limit_s)
+    context = SetupContext(
+        width=dataset.width,
+        depth=dataset.depth,
+        flop_budget=int(settings.budget),
+        lam=settings.lam,
+        wall_time_limit_s=settings.wall_time_limit_s,
+        residual_wall_time_limit_s=settings.residual_wall_time_limit_s,
+        seed=settings.seed or 0,
+        scratch_dir=str(folder / "scratch"),
+        submission_dir=estimator.submission_dir,
+    )
+    task = Whitebox(dataset, sampler, estimator, limits, context, TruthCache(settings.outputs / "cache" / "truth"))
+    notes = {
+        "round": config["round"]["name"],
+        "seed": settings.seed,
+        "device": settings.device,
+        "isolation": config["isolation"]["kind"],
+        "memory_limit_mb": settings.memory_limit_mb,
+        "setup_timeout_s": settings.setup_timeout_s,
+        "participant": settings.participant,
+    }
+    return Experiment(task, rule, tracking, notes, command)
+
+
+def build_group(config: Node, group: str, **more: Any) -> Any:
+    """One group's `_target_` with its keys as arguments."""
+    values = {key: value for key, value in config[group].items() if key != "_target_"} | more
+    module, _, name = config[group]["_target_"].rpartition(".")
+    return build_target(getattr(importlib.import_module(module), name), values, group)
+
+
+def _drawn_seed(config: Node) -> dict[str, int]:
+    """A fresh dataset without a seed gets one now, so that the run can be repeated."""
+    dataset = config["dataset"]
+    return {"seed": secrets.randbits(31)} if "seed" in dataset and dataset["seed"] is None else {}
+
+
+def _refuse_idle_truth(brings_truth: bool, overrides: Sequence[str]) -> None:
+    """A truth setting that would do nothing is a mistake worth a word."""
+    idle = [override for override in overrides if override.lstrip("+~").startswith(("truth=", "truth."))]
+    if brings_truth and idle:
+        raise ConfigError(
+            f"{idle[0]} has no effect: the dataset brings its own truth. Add truth.resample=true to draw it anew, "
+            "or choose dataset=fresh"
+        )
+
+
+def prepare_jax(settings: Settings) -> None:
+    """Device, precision and compilation cache, before the first array exists."""
+    import jax
+
+    if settings.device != "auto":
+        jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda,rocm"}[settings.device])
+    jax.config.update("jax_default_matmul_precision", "highest")
+    jax.config.update("jax_compilation_cache_dir", str(settings.outputs / "cache" / "xla"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+    try:
+        jax.devices()
+    except RuntimeError as error:
+        raise ConfigError(f"device={settings.device}: JAX finds no such device ({error}). Use device=cpu") from None

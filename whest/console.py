@@ -1,0 +1,166 @@
+"""What a person reads when a job is done: rich on a terminal, plain text elsewhere."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from whest.report import Report
+    from whest.sweep import SweepRow
+
+PLAIN_WIDTH = 110
+GAUGE_WIDTH = 32
+
+
+def open_console() -> Console:
+    """Standard output: in colour on a terminal, plain and of a fixed width in a pipe."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH, no_color=True)
+
+
+def print_report(report: "Report", folder: Path, console: Console, show_mlps: bool) -> None:
+    score, config = report.score, report.config
+    console.print()
+    console.print(
+        f"[bold]{escape(config['estimator']['name'])}[/] on {escape(config['dataset']['name'])}: "
+        f"{len(report.cases)} MLPs of {config['width']}x{config['depth']}, "
+        f"budget {report.limits.budget:.3g} FLOPs, λ {report.limits.lam:.3g}"
+    )
+    if score.score is None:
+        console.print("[bold red]no MLP was finished, so there is no score[/]")
+    else:
+        _print_figures(report, console)
+    _print_failures(report, console)
+    if show_mlps:
+        console.print(_mlp_table(report))
+    _print_places(report, folder, console)
+
+
+def _print_figures(report: "Report", console: Console) -> None:
+    score = report.score
+    rows = Table.grid(padding=(0, 2))
+    rows.add_row(
+        "[bold]score[/]",
+        f"[bold cyan]{plus_minus(score.score, score.adjusted_final_layer_score_se)}[/]",
+        "lower is better",
+    )
+    rows.add_row(
+        "final-layer MSE",
+        plus_minus(score.final_layer_mse, score.final_layer_mse_se),
+        f"{figure(score.final_layer_mse_corrected)} without the truth's own noise ({figure(score.truth_floor_mse)})",
+    )
+    rows.add_row("all-layers MSE", figure(score.all_layers_mse), "by layer " + _layers(score.per_layer_mse))
+    rows.add_row(
+        "compute", _gauge(score.mean_compute_utilization or 0), f"multiplier {score.mean_score_multiplier:.3g}"
+    )
+    if score.ratio_to_sampling is not None:
+        better = "better than" if score.ratio_to_sampling < 1 else "worse than"
+        rows.add_row(
+            "against sampling", f"{score.ratio_to_sampling:.3g}x", f"{better} plain sampling at the same compute"
+        )
+    wall = sum(case.prediction.timing.wall_time_s for case in report.cases)
+    compiled = sum(case.prediction.compile_time_s for case in report.cases)
+    rows.add_row("time", f"{wall / max(len(report.cases), 1):.3g} s an MLP", f"compiled in {compiled:.2g} s")
+    console.print(rows)
+
+
+def _print_failures(report: "Report", console: Console) -> None:
+    if report.meta.status == "interrupted":
+        console.print(f"[bold yellow]interrupted[/] after {len(report.cases)} of {report.config['n_mlps']} MLPs")
+    if not report.score.n_failed_mlps:
+        return
+    counts = {name.replace("_", " "): n for name, n in vars(report.score.failure_breakdown).items() if n}
+    listed = ", ".join(f"{name} {n}" for name, n in counts.items())
+    console.print(f"[bold red]{report.score.n_failed_mlps} of {len(report.cases)} MLPs failed[/] ({listed})")
+    failure = next((case.prediction.failure for case in report.cases if case.prediction.failure), None)
+    if failure is not None:
+        console.print(f"  {failure.code}: {escape(failure.message)}")
+        for hint in failure.shape.cause_hints if failure.shape else ():
+            console.print(f"  hint: {escape(hint)}")
+    elif report.score.failure_breakdown.budget_exhausted:
+        flops = max(case.prediction.cost.flops for case in report.cases)
+        console.print(
+            f"  the program costs {flops:.4g} FLOPs, the budget is {report.limits.budget:.4g}: it was not run"
+        )
+
+
+def _print_places(report: "Report", folder: Path, console: Console) -> None:
+    console.print(f"saved    {_short(folder / 'report.json')} and figures/", soft_wrap=True)
+    console.print(f"protocol {report.meta.protocol_hash}: scores are comparable where this is the same")
+    if len(report.cases) > 1 and not report.has_errors:
+        other = "mean_prop" if report.config["estimator"]["name"] == "cov_prop" else "cov_prop"
+        console.print(
+            f"next     python -m whest -m estimator={other},{report.config['estimator']['name']} "
+            f"budget={report.limits.budget / 10:.3g},{report.limits.budget:.3g}",
+            soft_wrap=True,
+        )
+        console.print("         make ui   (compare the runs in MLflow)")
+
+
+def _mlp_table(report: "Report") -> Table:
+    table = Table(box=None, header_style="bold")
+    for column in ("MLP", "score", "final-layer MSE", "C/B", "wall s", "failure"):
+        table.add_column(column, justify="left" if column in ("MLP", "failure") else "right")
+    for case, scored in zip(report.cases, report.score.cases, strict=True):
+        reasons = [name.replace("_", " ") for name, is_set in vars(scored.flags).items() if is_set]
+        if case.prediction.failure:
+            reasons.append(case.prediction.failure.code)
+        table.add_row(
+            case.name,
+            figure(scored.adjusted_final_layer_score),
+            figure(scored.final_layer_mse),
+            f"{scored.effective_compute / report.limits.budget:.3g}",
+            f"{case.prediction.timing.wall_time_s:.3g}",
+            ", ".join(reasons),
+        )
+    return table
+
+
+def print_sweep(rows: list["SweepRow"], folder: Path, console: Console) -> None:
+    table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
+    for column in ("job", "estimator", "budget", "score", "failed MLPs", "status"):
+        table.add_column(column, justify="left" if column in ("estimator", "status") else "right")
+    for row in sorted(rows, key=lambda row: (row.flop_budget or 0, row.score if row.score is not None else 9e99)):
+        table.add_row(
+            str(row.job),
+            row.estimator or row.overrides,
+            figure(row.flop_budget),
+            plus_minus(row.score, row.score_se),
+            "" if row.n_failed_mlps is None else str(row.n_failed_mlps),
+            row.status,
+        )
+    console.print(table)
+    console.print(f"saved    {_short(folder / 'sweep.csv')} and score_against_budget.png", soft_wrap=True)
+
+
+def figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def plus_minus(value: float | None, error: float | None) -> str:
+    """The value with its standard error in the value's own power of ten: 3.69e-06 ± 0.21e-06."""
+    if value is None:
+        return "–"
+    if error is None:
+        return figure(value)
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa}e{exponent} ± {error / 10 ** int(exponent):.2f}e{exponent}"
+
+
+def _layers(mses: tuple[float, ...]) -> str:
+    shown = mses if len(mses) <= 8 else (*mses[:3], *mses[-3:])
+    words = [f"{mse:.1e}" for mse in shown]
+    return " ".join(words if len(mses) <= 8 else [*words[:3], "…", *words[3:]])
+
+
+def _gauge(utilization: float) -> str:
+    filled = round(min(utilization, 1) * GAUGE_WIDTH)
+    return f"{'█' * filled}{'░' * (GAUGE_WIDTH - filled)} {utilization:.2%} of the budget"
+
+
+def _short(path: Path) -> Path:
+    """The path as one would type it from here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,233 @@
+"""Datasets: which MLPs are evaluated, and the truth some of them bring along.
+
+Weights regenerate from seeds, so a dataset is a short list of rows; a network exists in memory only while it is used.
+"""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Literal, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from whest.errors import ConfigError
+from whest.mlp import (
+    MLP,
+    SEED_PROTOCOL_NAME,
+    SeedProtocol,
+    Streams,
+    distinct_names,
+    draw_mlp,
+    legacy_streams,
+    mlp_names,
+    salted_protocol,
+)
+from whest.suite import SUITE_ROOTS, Suite, load_suite
+from whest.truth import Truth
+
+Size = Annotated[int, Field(ge=1, le=65536)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Range = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One MLP of a dataset. `index` is its place in the whole dataset, whatever part of it is selected."""
+
+    index: int
+    mlp_seed: int
+    name: str
+    streams: Streams
+    truth: Truth | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A selection of rows with what identifies them."""
+
+    name: str
+    width: int
+    depth: int
+    protocol_version: str
+    rows: tuple[Row, ...]
+    seed: int | None = None
+    path: str | None = None
+    split: str | None = None
+
+    @property
+    def n_mlps(self) -> int:
+        return len(self.rows)
+
+    @property
+    def has_truth(self) -> bool:
+        return all(row.truth is not None for row in self.rows)
+
+    def mlp(self, row: Row) -> MLP:
+        return draw_mlp(row.streams, self.width, self.depth, row.name)
+
+    @cached_property
+    def sha256(self) -> str:
+        """A digest of the content: seeds and shape determine the weights; means, errors and counts are the truth."""
+        digest = hashlib.sha256()
+        digest.update(json.dumps([self.width, self.depth, self.protocol_version]).encode())
+        for row in self.rows:
+            digest.update(f"{row.index} {row.mlp_seed} {row.name}".encode())
+            if row.truth is not None:
+                digest.update(f"{row.truth.n_samples} {row.truth.avg_variance!r}".encode())
+                digest.update(row.truth.means.tobytes() + row.truth.standard_errors.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def n_samples(self) -> int | None:
+        """The smallest number of samples behind a row's truth; null when the dataset brings none."""
+        return min((row.truth.n_samples for row in self.rows if row.truth), default=None)
+
+    def describe(self) -> dict[str, object]:
+        """The report's `run_config.dataset`."""
+        return {
+            "name": self.name,
+            "path": self.path,
+            "sha256": self.sha256,
+            "seed": self.seed,
+            "n_mlps": self.n_mlps,
+            "seed_protocol": {"name": SEED_PROTOCOL_NAME, "version": self.protocol_version},
+            "split": self.split,
+            "n_samples": self.n_samples,
+        }
+
+
+class DatasetSource(Protocol):
+    """A `conf/dataset` choice."""
+
+    def load(self) -> Dataset: ...
+
+
+@dataclass(frozen=True)
+class SuiteDataset:
+    """The round's shipped MLPs with their baked truth."""
+
+    round: str
+    range: Range | None = None
+    n_mlps: Count | None = None
+
+    def load(self) -> Dataset:
+        suite = load_suite(self.round)
+        return _select(_suite_dataset(suite), self.range, self.n_mlps)
+
+
+def _suite_dataset(suite: Suite) -> Dataset:
+    protocol = SeedProtocol()
+    rows = tuple(
+        Row(index, seed, name, protocol.streams(seed), truth)
+        for index, (seed, name, truth) in enumerate(zip(suite.mlp_seeds, suite.mlp_names, suite.truths, strict=True))
+    )
+    return Dataset(
+        name=f"suite-{suite.round}",
+        width=suite.width,
+        depth=suite.depth,
+        protocol_version=protocol.version,
+        rows=rows,
+        seed=SUITE_ROOTS[suite.round],
+    )
+
+
+@dataclass(frozen=True)
+class FreshDataset:
+    """MLPs drawn from a root seed; their truth is sampled (and cached) when it is needed."""
+
+    width: Size
+    depth: Size
+    seed: Seed
+    n_mlps: Count | None = None
+    range: Range | None = None
+    seed_protocol: Literal["2.0", "3.0"] = "3.0"
+
+    DEFAULT_N_MLPS = 10
+
+    def load(self) -> Dataset:
+        n_mlps = self.n_mlps or (None if self.range else self.DEFAULT_N_MLPS)
+        total = self.range[1] if self.range else n_mlps
+        assert total is not None
+        if self.seed_protocol == "2.0":
+            streams = legacy_streams(self.seed, total)
+            seeds = [stream.estimator_seed for stream in streams]
+            rows = _rows(seeds, distinct_names(seeds), streams)
+        else:
+            rows = _protocol_rows(SeedProtocol(), fresh_seeds(self.seed, total))
+        whole = Dataset("fresh", self.width, self.depth, self.seed_protocol, rows, seed=self.seed)
+        return _select(whole, self.range, n_mlps)
+
+
+@dataclass(frozen=True)
+class SeedsDataset:
+    """MLPs by their seeds: a list, or a JSON file that holds one. Protocol 4.0 takes its salt from the environment."""
+
+    width: Size
+    depth: Size
+    mlp_seeds: list[Seed] | str
+    range: Range | None = None
+    n_mlps: Count | None = None
+    seed_protocol: Literal["3.0", "4.0"] = "3.0"
+    salt_digest: str | None = None
+
+    def load(self) -> Dataset:
+        seeds = self.mlp_seeds if isinstance(self.mlp_seeds, list) else _seeds_from_file(Path(self.mlp_seeds))
+        if not seeds:
+            raise ConfigError("dataset.mlp_seeds is empty: give at least one seed, dataset.mlp_seeds=[20260525]")
+        if self.seed_protocol == "4.0":
+            if self.salt_digest is None:
+                raise ConfigError(
+                    "dataset.salt_digest is missing: seed protocol 4.0 checks the salt against its sha256"
+                )
+            protocol = salted_protocol(self.salt_digest)
+        else:
+            protocol = SeedProtocol()
+        path = None if isinstance(self.mlp_seeds, list) else str(Path(self.mlp_seeds).resolve())
+        rows = _protocol_rows(protocol, seeds)
+        return _select(
+            Dataset("seeds", self.width, self.depth, self.seed_protocol, rows, path=path), self.range, self.n_mlps
+        )
+
+
+def fresh_seeds(root: int, n_mlps: int) -> list[int]:
+    """63-bit MLP seeds from a root; the first of a longer list are the same."""
+    return [int(seed) for seed in np.random.SeedSequence(root).generate_state(n_mlps, np.uint64) >> np.uint64(1)]
+
+
+def _protocol_rows(protocol: SeedProtocol, seeds: Sequence[int]) -> tuple[Row, ...]:
+    return _rows(seeds, mlp_names(protocol, seeds), [protocol.streams(seed) for seed in seeds])
+
+
+def _rows(seeds: Sequence[int], names: Sequence[str], streams: Sequence[Streams]) -> tuple[Row, ...]:
+    return tuple(Row(i, *columns) for i, columns in enumerate(zip(seeds, names, streams, strict=True)))
+
+
+def _seeds_from_file(path: Path) -> list[int]:
+    try:
+        seeds = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ConfigError(
+            f"dataset.mlp_seeds={path}: no such file; give a list or a JSON file that holds one"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"dataset.mlp_seeds={path} is not a readable JSON file: {error}") from None
+    if not isinstance(seeds, list) or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
+        raise ConfigError(f"dataset.mlp_seeds={path} must hold a JSON list of whole numbers from 0 to 2^63 - 1")
+    return seeds
+
+
+def _select(dataset: Dataset, range_: Range | None, n_mlps: int | None) -> Dataset:
+    """The half-open range, then the first n_mlps of it."""
+    start, end = range_ or (0, dataset.n_mlps)
+    if not start < end <= dataset.n_mlps:
+        raise ConfigError(
+            f"dataset.range=[{start},{end}] must be a half-open range within {dataset.name}'s {dataset.n_mlps} MLPs"
+        )
+    if n_mlps is not None and n_mlps > end - start:
+        raise ConfigError(f"dataset.n_mlps={n_mlps} is more than the {end - start} MLPs there are in {dataset.name}")
+    return replace(dataset, rows=dataset.rows[start:end][:n_mlps])

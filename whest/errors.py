@@ -1,0 +1,17 @@
+"""The errors a person can mend: each message names the key, the value and the remedy."""
+
+
+class WhestError(Exception):
+    """Something the user can act on; shown without a traceback."""
+
+    exit_code = 1
+
+
+class ConfigError(WhestError):
+    """The configuration is wrong: refused before any work starts."""
+
+    exit_code = 2
+
+
+class UnmeterableError(WhestError):
+    """The program contains something whose cost can't be known, so it can't be scored."""

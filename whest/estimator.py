@@ -1,0 +1,151 @@
+"""Estimators: the contract, and how a config becomes one.
+
+An estimator is any class with `predict(mlp, budget) -> (depth, width) means`, and optionally `setup(context)` and
+`teardown()`. It needs nothing of ours; knobs are its constructor's arguments.
+"""
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal, Protocol
+
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray, UInt32
+
+from whest.build import build_target
+from whest.errors import ConfigError
+
+Mode = Literal["traced"]
+BUNDLED = "estimators"
+"""The package whose estimators are trusted."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class MLPView:
+    """The network as an estimator sees it: weights, never truth. In traced mode the arrays are tracers."""
+
+    weights: Float[Array, "depth width width"]
+    seed: UInt32[Array, ""]
+    key: PRNGKeyArray
+    name: str = ""
+
+    @property
+    def depth(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.weights.shape[1]
+
+
+@dataclass(frozen=True)
+class SetupContext:
+    """What `setup` is told: the rules of the run, nothing of its MLPs."""
+
+    width: int
+    depth: int
+    flop_budget: int
+    lam: float
+    wall_time_limit_s: float | None
+    residual_wall_time_limit_s: float | None
+    seed: int
+    scratch_dir: str
+    submission_dir: str | None
+
+
+class Estimator(Protocol):
+    def predict(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]: ...
+
+
+@dataclass(frozen=True)
+class EstimatorSpec:
+    """Which estimator, with which knobs: enough to make it here or in another process."""
+
+    name: str
+    mode: Mode
+    target: str | None
+    """`package.module.Class`; null for a file."""
+    path: Path | None
+    knobs: Mapping[str, Any]
+
+    @property
+    def is_bundled(self) -> bool:
+        return self.target is not None and self.target.split(".")[0] == BUNDLED
+
+    @property
+    def source(self) -> Path | None:
+        """The file the class is written in, found without running it."""
+        if self.path is not None:
+            return self.path
+        assert self.target is not None
+        module = self.target.rpartition(".")[0]
+        try:
+            found = importlib.util.find_spec(module)
+        except (ImportError, ValueError):
+            found = None
+        return Path(found.origin) if found and found.origin else None
+
+    @property
+    def source_sha256(self) -> str | None:
+        return hashlib.sha256(self.source.read_bytes()).hexdigest() if self.source else None
+
+    @property
+    def submission_dir(self) -> str | None:
+        return str(self.source.parent) if self.source else None
+
+    def create(self) -> Estimator:
+        """The estimator itself; wrong knobs are a config error, anything else its own."""
+        estimator: Estimator = build_target(self._load_class(), self.knobs, "estimator")
+        return estimator
+
+    def _load_class(self) -> type:
+        if self.path is not None:
+            module, name = _import_file(self.path), "Estimator"
+        else:
+            assert self.target is not None
+            module_name, _, name = self.target.rpartition(".")
+            module = importlib.import_module(module_name)
+        found = getattr(module, name, None)
+        if not isinstance(found, type):
+            where = f"estimator.path={self.path}" if self.path else f"estimator._target_={self.target}"
+            raise ConfigError(f"{where} defines no class {name}")
+        return found
+
+
+def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
+    """A `conf/estimator` choice as a spec: what isn't ours (name, mode, target, path) is a knob."""
+    knobs = dict(node)
+    name, mode = knobs.pop("name"), knobs.pop("mode")
+    target, path = knobs.pop("_target_", None), knobs.pop("path", None)
+    if mode != "traced":
+        raise ConfigError(f"estimator.mode={mode!r} is not one of: traced")
+    if (target is None) == (path is None):
+        raise ConfigError(
+            "estimator needs a class: name one in conf/estimator, or use estimator=file estimator.path=my_estimator.py"
+        )
+    if path is not None and not Path(path).is_file():
+        raise ConfigError(f"estimator.path={path}: no such file")
+    spec = EstimatorSpec(name, mode, target, Path(path).resolve() if path else None, knobs)
+    if target is not None and spec.source is None:
+        raise ConfigError(f"estimator._target_={target}: no module {target.rpartition('.')[0]!r} can be imported")
+    return spec
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Run a user's file as a module; its folder is importable, so that it may have neighbours."""
+    name = f"whest_submission_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"estimator.path={path} is not a Python file")
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,69 @@
+"""The machine and the code a run came from."""
+
+import os
+import platform
+import socket
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def describe_host() -> dict[str, Any]:
+    """The report's `run_meta.host`; what can't be found out is null."""
+    import jax
+    import psutil
+
+    device = jax.devices()[0]
+    return {
+        "hostname": socket.gethostname(),
+        "os": platform.system(),
+        "platform": platform.platform(),
+        "machine": platform.machine(),
+        "python_version": platform.python_version(),
+        "cpu_brand": _cpu_brand(),
+        "cpu_count_logical": os.cpu_count(),
+        "cpu_count_physical": psutil.cpu_count(logical=False),
+        "ram_total_bytes": psutil.virtual_memory().total,
+        "numpy_version": _version("numpy"),
+        "jax_version": _version("jax"),
+        "jaxlib_version": _version("jaxlib"),
+        "backend": jax.default_backend(),
+        "device": device.device_kind,
+    }
+
+
+@cache
+def code_version() -> str | None:
+    """The checkout's commit, marked when files differ from it; null for an installed package."""
+    root = Path(__file__).parent.parent
+    if not (root / ".git").exists():
+        return None
+    try:
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=root,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return described.stdout.strip() or None
+
+
+def _cpu_brand() -> str | None:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or None
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

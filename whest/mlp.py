@@ -1,0 +1,154 @@
+"""MLPs from seeds: the weights an estimator is given, its own randomness, and the name people call it by.
+
+A bias-free ReLU MLP maps ``x ~ N(0, I)`` through ``h_l = relu(h_{l-1} @ W_l)``, with ``W_l`` of shape (width, width)
+and entries N(0, 2/width). A *seed protocol* says how one integer becomes weights, a sampling stream and ``mlp.seed``;
+protocols are reproduced bit for bit in NumPy, so a dataset is its list of seeds.
+"""
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from whest.errors import ConfigError
+
+SEED_PROTOCOL_NAME = "whestbench-seeds"
+Version = Literal["2.0", "3.0", "4.0"]
+VERSIONS: tuple[Version, ...] = ("2.0", "3.0", "4.0")
+SALT_VARIABLE = "WHEST_SEED_SALT"
+
+
+@dataclass(frozen=True)
+class MLP:
+    """One network and everything derived from its seed."""
+
+    weights: Float[np.ndarray, "depth width width"]
+    seed: int
+    """The estimator's own seed, ``mlp.seed`` in its hands (32 bits)."""
+    name: str
+    sample_stream: np.random.SeedSequence
+    """Where the reference's truth draws its samples from."""
+
+    @property
+    def depth(self) -> int:
+        return self.weights.shape[0]
+
+    @property
+    def width(self) -> int:
+        return self.weights.shape[1]
+
+    @property
+    def key_samples(self) -> np.ndarray:
+        """The Threefry key of our own samplers: a child of the sampling stream, apart from the reference's draws."""
+        stream = self.sample_stream
+        return np.random.SeedSequence(stream.entropy, spawn_key=(*stream.spawn_key, 0)).generate_state(2)
+
+
+@dataclass(frozen=True)
+class Streams:
+    """The three independent streams of one MLP."""
+
+    weights: np.random.SeedSequence
+    samples: np.random.SeedSequence
+    estimator_seed: int
+
+
+@dataclass(frozen=True)
+class SeedProtocol:
+    """How seeds become networks. Protocol 4.0 hides the estimator's seed behind a secret salt."""
+
+    version: Version = "3.0"
+    salt: bytes | None = None
+
+    def __post_init__(self) -> None:
+        if self.version not in VERSIONS:
+            raise ConfigError(
+                f"seed_protocol version {self.version!r} is not supported: this whest reads {', '.join(VERSIONS)}. "
+                "Re-bake the dataset with one of them."
+            )
+        if (self.version == "4.0") != (self.salt is not None):
+            raise ConfigError(
+                f"seed protocol 4.0 needs its salt: set {SALT_VARIABLE} to the salt's hex digits"
+                if self.salt is None
+                else f"seed protocol {self.version} takes no salt"
+            )
+
+    def streams(self, mlp_seed: int) -> Streams:
+        """Split one dataset row's seed (protocols 3.0 and 4.0)."""
+        weights, samples, estimator = np.random.SeedSequence(mlp_seed).spawn(3)
+        if self.version == "4.0":
+            return Streams(weights, samples, self._digest(mlp_seed, b"whest-4.0-est") % 2**32)
+        return Streams(weights, samples, int(estimator.generate_state(1)[0]))
+
+    def name_seed(self, mlp_seed: int, estimator_seed: int) -> int:
+        if self.version == "4.0":
+            return self._digest(mlp_seed, b"whest-4.0-name") % 2**63
+        return estimator_seed
+
+    def _digest(self, mlp_seed: int, person: bytes) -> int:
+        assert self.salt is not None
+        digest = hashlib.blake2b(mlp_seed.to_bytes(8, "big"), digest_size=8, key=self.salt, person=person)
+        return int.from_bytes(digest.digest(), "big")
+
+
+def salted_protocol(salt_digest: str, salt_hex: str | None = None) -> SeedProtocol:
+    """Protocol 4.0 with a salt from the metadata or the environment, checked against its published digest."""
+    salt_hex = salt_hex if salt_hex is not None else os.environ.get(SALT_VARIABLE)
+    if not salt_hex:
+        raise ConfigError(f"this dataset uses seed protocol 4.0: set {SALT_VARIABLE} to the salt's hex digits")
+    try:
+        salt = bytes.fromhex(salt_hex)
+    except ValueError:
+        raise ConfigError(f"{SALT_VARIABLE} is not hexadecimal") from None
+    if hashlib.sha256(salt).hexdigest() != salt_digest:
+        raise ConfigError(f"the salt in {SALT_VARIABLE} does not match the dataset's salt_digest {salt_digest}")
+    return SeedProtocol("4.0", salt)
+
+
+def legacy_streams(root_seed: int, n_mlps: int) -> list[Streams]:
+    """Protocol 2.0: one root seed, three streams an MLP in order."""
+    children = np.random.SeedSequence(root_seed).spawn(3 * n_mlps)
+    triples = zip(children[0::3], children[1::3], children[2::3], strict=True)
+    return [Streams(weights, samples, int(est.generate_state(1)[0])) for weights, samples, est in triples]
+
+
+def draw_weights(stream: np.random.SeedSequence, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
+    """He-initialised float32 weights, drawn layer by layer from one generator."""
+    generator, scale = np.random.default_rng(stream), float(np.sqrt(2 / width))
+    layers = [(generator.standard_normal((width, width)) * scale).astype(np.float32) for _ in range(depth)]
+    return np.stack(layers)
+
+
+def draw_mlp(streams: Streams, width: int, depth: int, name: str) -> MLP:
+    return MLP(draw_weights(streams.weights, width, depth), streams.estimator_seed, name, streams.samples)
+
+
+def slug(seed: int) -> str:
+    """A person's name for a seed. The slugs depend on faker's word lists, hence its pinned version."""
+    from faker import Faker
+
+    fake = Faker()
+    fake.seed_instance(seed)
+    spoken = f"{fake.first_name()} {fake.last_name()}".lower()
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^a-z\s-]", "", spoken)).strip("-")
+
+
+def distinct_names(seeds: Iterable[int]) -> list[str]:
+    """One name a seed; a repeated name gets -2, -3 … in index order."""
+    seen: Counter[str] = Counter()
+    names = []
+    for base in map(slug, seeds):
+        seen[base] += 1
+        names.append(base if seen[base] == 1 else f"{base}-{seen[base]}")
+    return names
+
+
+def mlp_names(protocol: SeedProtocol, mlp_seeds: Sequence[int]) -> list[str]:
+    seeds = (protocol.name_seed(seed, protocol.streams(seed).estimator_seed) for seed in mlp_seeds)
+    return distinct_names(seeds)

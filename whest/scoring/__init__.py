@@ -1,0 +1,1 @@
+"""Scoring rules: pure functions from a task's cases to a score."""

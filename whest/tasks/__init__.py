@@ -1,0 +1,1 @@
+"""Tasks: each yields cases for a scoring rule."""

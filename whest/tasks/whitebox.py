@@ -1,0 +1,50 @@
+"""White-box estimation: predict every neuron's mean from the weights alone."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from whest.cache import TruthCache
+from whest.case import Limits, WhiteboxCase
+from whest.dataset import Dataset, Row
+from whest.estimator import EstimatorSpec, SetupContext
+from whest.mlp import MLP
+from whest.progress import Progress
+from whest.runner import open_runner
+from whest.truth import Truth, TruthSampler
+
+
+@dataclass(frozen=True)
+class Whitebox:
+    """`task=whitebox`: MLPs, their truth, and a metered prediction for each."""
+
+    name: ClassVar[str] = "whitebox"
+    version: ClassVar[int] = 1
+
+    dataset: Dataset
+    sampler: TruthSampler
+    estimator: EstimatorSpec
+    limits: Limits
+    context: SetupContext
+    cache: TruthCache
+
+    def cases(self, progress: Progress) -> Iterator[WhiteboxCase]:
+        """One case an MLP, as each is finished."""
+        with open_runner(self.estimator, self.context) as runner:
+            for row in progress.each(self.dataset.rows, f"{self.estimator.name} on {self.dataset.name}"):
+                mlp = self.dataset.mlp(row)
+                truth, drawn_in_s = self._truth(row, mlp, progress)
+                yield WhiteboxCase(row.index, row.name, truth, runner.predict(mlp), drawn_in_s)
+
+    def _truth(self, row: Row, mlp: MLP, progress: Progress) -> tuple[Truth, float | None]:
+        """The dataset's own truth where it brings one and it isn't to be drawn anew, else the cache's."""
+        if row.truth is not None and not self.sampler.resample:
+            return row.truth, None
+        found = self.cache.find(self.sampler, mlp)
+        if found is not None:
+            return found, None
+        started = time.perf_counter()
+        stream = progress.samples(self.sampler.stream(mlp), f"truth of {row.name}", self.sampler.n_samples)
+        drawn = self.cache.draw(self.sampler, mlp, stream)
+        return drawn, time.perf_counter() - started

@@ -1,0 +1,229 @@
+"""Tracking: one MLflow run remembers what a job found.
+
+Everything is on disk before MLflow hears of it, so a failing store or server costs the record, never the result.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from filelock import FileLock
+
+from whest.errors import WhestError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+    from whest.report import Report
+
+LOG = logging.getLogger(__name__)
+PARENT_FILE = "parent_run_id"
+"""In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
+SQLITE = "sqlite:///"
+
+
+class Tracking(Protocol):
+    def log(self, report: "Report", folder: Path) -> None: ...
+
+
+@dataclass(frozen=True)
+class NoTracking:
+    """`tracking=none`."""
+
+    outputs: Path
+
+    def log(self, report: "Report", folder: Path) -> None:
+        return None
+
+
+@dataclass(frozen=True)
+class MlflowTracking:
+    """`tracking=mlflow`: SQLite under the outputs folder, or any tracking URI."""
+
+    uri: str | None
+    experiment: str
+    outputs: Path
+
+    @property
+    def tracking_uri(self) -> str:
+        return self.uri or f"{SQLITE}{self.outputs / 'mlflow.db'}"
+
+    def log(self, report: "Report", folder: Path) -> None:
+        try:
+            client, experiment_id = self.connect()
+            _log_report(client, experiment_id, report, folder)
+        except Exception as error:
+            LOG.warning(
+                "MLflow at %s did not take this run (%s: %s); the report is safe in %s",
+                self.tracking_uri,
+                type(error).__name__,
+                str(error).splitlines()[0] if str(error) else "",
+                folder,
+            )
+
+    def connect(self) -> tuple["MlflowClient", str]:
+        """A client, and the experiment's id. A new local store is made whole or not at all."""
+        from mlflow import MlflowClient
+
+        if not self.tracking_uri.startswith(SQLITE):
+            client = MlflowClient(self.tracking_uri)
+            return client, _experiment_id(client, self.experiment, None)
+        database = Path(self.tracking_uri.removeprefix(SQLITE))
+        with _store_lock(database):
+            if not database.exists():
+                _create_store(database)
+            client = MlflowClient(self.tracking_uri)
+            return client, _experiment_id(client, self.experiment, database.parent / "mlartifacts")
+
+
+@contextmanager
+def _store_lock(database: Path) -> Iterator[None]:
+    database.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(database.with_suffix(".lock"), timeout=120):
+        yield
+
+
+def _create_store(database: Path) -> None:
+    """Migrate an empty database beside its place, then move it there: neither a race nor a kill leaves half of one."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    quiet = [logging.getLogger(name) for name in ("alembic.runtime.migration", "mlflow.store.db.utils")]
+    for logger in quiet:
+        logger.setLevel(logging.WARNING)
+    draft = database.with_suffix(".draft.db")
+    draft.unlink(missing_ok=True)
+    store = SqlAlchemyStore(f"{SQLITE}{draft}", str(database.parent / "mlartifacts"))
+    store.engine.dispose()
+    draft.replace(database)
+
+
+def _experiment_id(client: "MlflowClient", name: str, artifacts: Path | None) -> str:
+    found = client.get_experiment_by_name(name)
+    if found is not None and found.lifecycle_stage == "deleted":
+        raise WhestError(f"tracking.experiment={name} was deleted in MLflow: restore it, or choose another name")
+    if found is not None:
+        return str(found.experiment_id)
+    return str(client.create_experiment(name, artifact_location=artifacts.as_uri() if artifacts else None))
+
+
+def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", folder: Path) -> None:
+    started, finished = _milliseconds(report.meta.run_started_at_utc), _milliseconds(report.meta.run_finished_at_utc)
+    run = client.create_run(experiment_id, start_time=started, tags=_tags(report, folder), run_name=_run_name(report))
+    status = "FAILED"
+    try:
+        _log_figures(client, run.info.run_id, report, finished)
+        _log_dataset(client, run.info.run_id, report)
+        client.log_table(run.info.run_id, _mlp_table(report), "per_mlp.json")
+        client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
+        for name in ("report.json", "config.yaml"):
+            if (folder / name).exists():
+                client.log_artifact(run.info.run_id, str(folder / name))
+        status = {"finished": "FINISHED", "interrupted": "KILLED"}[report.meta.status]
+        if report.has_errors and status == "FINISHED":
+            status = "FAILED"
+    finally:
+        client.set_terminated(run.info.run_id, status, end_time=finished)
+
+
+def _log_figures(client: "MlflowClient", run_id: str, report: "Report", timestamp: int) -> None:
+    from mlflow.entities import Metric, Param
+
+    suite = suite_metrics(report)
+    metrics = [Metric(name, value, timestamp, 0) for name, value in suite.items()]
+    layers = enumerate(report.score.per_layer_mse, start=1)
+    metrics += [Metric("layer_mse", mse, timestamp, layer) for layer, mse in layers]
+    params = [Param(name, str(value)[:6000]) for name, value in flatten(report.config).items()]
+    for first in range(0, max(len(metrics), len(params)), 100):
+        client.log_batch(run_id, metrics[first : first + 100], params[first : first + 100])
+
+
+def suite_metrics(report: "Report") -> dict[str, float]:
+    """Every number of the suite, and those of the config that people sort and filter by."""
+    suite = {name: value for name, value in vars(report.score).items() if isinstance(value, int | float)}
+    failures = {f"failures/{name}": n for name, n in asdict(report.score.failure_breakdown).items()}
+    wanted = ("flop_budget", "lambda_flops_per_second", "width", "depth", "n_mlps")
+    config = {name: report.config[name] for name in wanted}
+    spent = {
+        "compile_time_s": sum(case.prediction.compile_time_s for case in report.cases),
+        "wall_time_s": sum(case.prediction.timing.wall_time_s for case in report.cases),
+        "run_duration_s": report.meta.run_duration_s,
+    }
+    flops = [case.prediction.cost.flops for case in report.cases]
+    mean_flops = {"mean_flops_used": sum(flops) / len(flops)} if flops else {}
+    return {name: float(value) for name, value in (suite | failures | config | spent | mean_flops).items()}
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested keys joined by dots."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping):
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _tags(report: "Report", folder: Path) -> dict[str, str]:
+    tags = {
+        "estimator": report.config["estimator"]["name"],
+        "round": report.config["round"],
+        "participant": report.config["participant"],
+        "scoring": report.config["scoring"]["name"],
+        "protocol_hash": report.meta.protocol_hash,
+        "code_version": report.meta.code_version or report.meta.whest_version,
+        "report_sha256": hashlib.sha256((folder / "report.json").read_bytes()).hexdigest(),
+        "run_folder": str(folder),
+        "command": report.meta.command,
+        "mlflow.source.name": report.meta.command,
+    }
+    parent = folder.parent / PARENT_FILE
+    if parent.exists():
+        tags["mlflow.parentRunId"] = parent.read_text().strip()
+    return tags
+
+
+def _run_name(report: "Report") -> str:
+    return f"{report.config['estimator']['name']} {report.config['round']} B={report.limits.budget:.3g}"
+
+
+def _log_dataset(client: "MlflowClient", run_id: str, report: "Report") -> None:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    dataset = report.config["dataset"]
+    entity = Dataset(
+        name=dataset["name"],
+        digest=dataset["sha256"][:32],
+        source_type="local" if dataset["path"] else "seeds",
+        source=json.dumps({key: dataset[key] for key in ("path", "seed", "seed_protocol", "split")}),
+        profile=json.dumps({key: dataset[key] for key in ("n_mlps", "n_samples")}),
+    )
+    client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])])
+
+
+def _mlp_table(report: "Report") -> dict[str, list[Any]]:
+    rows = [
+        {
+            "mlp": case.name,
+            "adjusted_final_layer_score": scored.adjusted_final_layer_score,
+            "final_layer_mse": scored.final_layer_mse,
+            "all_layers_mse": scored.all_layers_mse,
+            "score_multiplier": scored.score_multiplier,
+            "flops_used": case.prediction.cost.flops,
+            "wall_time_s": case.prediction.timing.wall_time_s,
+            "failed": scored.failed,
+            "error_code": case.prediction.failure.code if case.prediction.failure else "",
+        }
+        for case, scored in zip(report.cases, report.score.cases, strict=True)
+    ]
+    return {column: [row[column] for row in rows] for column in (rows[0] if rows else {"mlp": None})}
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp() * 1000)
