@@ -2,14 +2,17 @@
 
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -76,18 +79,36 @@ JOBS: dict[str, Callable[[Mapping[str, Any], Path, list[str]], float | None]] = 
 }
 
 
-def carry_out(config: DictConfig) -> float | None:
-    """Hydra's task function: one job of a run or of a sweep."""
-    hydra_config = HydraConfig.get()
-    overrides = list(hydra_config.overrides.task)
-    folder = Path(hydra_config.runtime.output_dir)
+def resolve(config: DictConfig) -> dict[str, Any]:
+    """The composed config as plain data, every value given."""
     missing = sorted(str(key) for key in OmegaConf.missing_keys(config))
     if missing:
         raise ConfigError(f"{missing[0]} is missing: set {missing[0]}=…")
     container = OmegaConf.to_container(config, resolve=True)
     assert isinstance(container, dict)
-    values = {str(key): value for key, value in container.items()}
-    return JOBS[read_settings(values).job](values, folder, overrides)
+    return {str(key): value for key, value in container.items()}
+
+
+def carry_out(config: DictConfig) -> float | None:
+    """Hydra's task function: one job of a run or of a sweep."""
+    hydra_config = HydraConfig.get()
+    overrides = list(hydra_config.overrides.task)
+    folder = Path(hydra_config.runtime.output_dir)
+    try:
+        values = resolve(config)
+        return JOBS[read_settings(values).job](values, folder, overrides)
+    except ConfigError:
+        if hydra_config.mode == RunMode.RUN:
+            discard(folder, Path(hydra_config.output_subdir or ".hydra"))
+        raise
+
+
+def discard(folder: Path, notes: Path) -> None:
+    """Take back the run folder Hydra made for a run that never began; anything else in it stays."""
+    shutil.rmtree(folder / notes, ignore_errors=True)
+    (folder / "whest.log").unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def main() -> None:

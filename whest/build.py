@@ -38,6 +38,8 @@ def _explain(problem: Any, key: str) -> str:
     """One of pydantic's findings as a sentence: "dataset.width must be greater than or equal to 1, got 0"."""
     parts = [str(part) for part in problem["loc"] if not str(part).startswith(("function-", "constrained", "list["))]
     place = ".".join(part for part in [key, *parts] if part)
+    if problem["type"] == "missing" and isinstance(problem["loc"][-1], int):
+        return f"{place.rpartition('.')[0]} has too few items, got {problem['input']!r}"
     if problem["type"] == "missing":
         return f"{place} is missing: set {place}=…"
     message = problem["msg"].replace("Input should be", "must be")

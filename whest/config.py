@@ -1,6 +1,7 @@
 """From a composed config to an experiment: every value checked before any work starts."""
 
 import importlib
+import logging
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -126,6 +127,7 @@ def prepare_jax(settings: Settings) -> None:
     """Device, precision and compilation cache, before the first array exists."""
     import jax
 
+    logging.getLogger("jax").setLevel(logging.WARNING)
     if settings.device != "auto":
         jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda,rocm"}[settings.device])
     jax.config.update("jax_default_matmul_precision", "highest")

@@ -12,10 +12,15 @@ GROUP_CHOICE = re.compile(r"[\w/]+=[\w.-]+")
 
 
 def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
-    """The error's own words; for an unknown key also the keys that exist in its place."""
-    message = str(error).strip()
-    match = re.search(r"full_key: ([\w.]+)", message) or re.search(r"Could not override '([\w./]+)'", message)
-    if match is None or "not in struct" not in message:
+    """The error's own words; for an unknown key the keys that exist in its place, for a choice the nearest one."""
+    message = str(error).partition("Config search path")[0].strip()
+    choice = re.search(r"Could not find '(\w+)/(\S+?)'", message)
+    if choice is not None:
+        names = [path.stem for path in (conf / choice[1]).glob("*.yaml")]
+        close = difflib.get_close_matches(choice[2], names, n=1)
+        return f"{message}\nDid you mean {choice[1]}={close[0]}?" if close else message
+    match = re.search(r"Could not override '([\w./]+)'", message)
+    if match is None:
         return message
     parent, _, key = match[1].rpartition(".")
     known = known_keys(parent, conf, arguments)
