@@ -1,12 +1,13 @@
 """What a task yields: one result a case, with what it cost and, where it failed, why."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from whest.meter import Cost
+from whest.meter import Cost, Timing
 from whest.truth import Truth
 
 ErrorCode = Literal[
@@ -29,19 +30,6 @@ class Limits:
     lam: float
     wall_time_limit_s: float | None
     residual_wall_time_limit_s: float | None
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Where the wall time went: the device's work, the harness's own, and everything else the estimator did."""
-
-    backend_time_s: float = 0.0
-    overhead_time_s: float = 0.0
-    residual_wall_time_s: float = 0.0
-
-    @property
-    def wall_time_s(self) -> float:
-        return self.backend_time_s + self.overhead_time_s + self.residual_wall_time_s
 
 
 @dataclass(frozen=True)
@@ -70,15 +58,17 @@ class Prediction:
 
     means: Float[np.ndarray, "depth width"] | None
     cost: Cost
-    timing: Timing = Timing()
+    timing: Timing = field(default_factory=Timing)
     failure: Failure | None = None
     compile_time_s: float = 0.0
     """Tracing and compiling, on the case that had to wait for it; outside the wall time."""
+    output: str = ""
+    """What the estimator printed, where a worker caught it."""
 
     @property
     def refused(self) -> bool:
         """Over budget by its program alone, so it was never run."""
-        return self.means is None and self.failure is None
+        return self.means is None and self.failure is None and self.timing.wall_time_s == 0
 
 
 @dataclass(frozen=True)
@@ -91,3 +81,5 @@ class WhiteboxCase:
     prediction: Prediction
     sampling_time_s: float | None
     """How long the truth took to draw; null when it came baked or from the cache."""
+    protections: Mapping[str, bool] = field(default_factory=dict)
+    """What the worker was kept from; empty without a worker."""

@@ -61,8 +61,10 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
 
     from whest.cache import TruthCache
     from whest.case import Limits
+    from whest.child import WorkerLimits
     from whest.estimator import SetupContext, estimator_spec
     from whest.experiment import Experiment
+    from whest.isolation import Isolation
     from whest.tasks.whitebox import Whitebox
 
     if config["task"]["name"] not in TASKS:
@@ -87,12 +89,22 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
         scratch_dir=str(folder / "scratch"),
         submission_dir=estimator.submission_dir,
     )
-    task = Whitebox(dataset, sampler, estimator, limits, context, TruthCache(settings.outputs / "cache" / "truth"))
+    isolation = build_target(Isolation, config["isolation"], "isolation")
+    task = Whitebox(
+        dataset=dataset,
+        sampler=sampler,
+        estimator=estimator,
+        limits=limits,
+        context=context,
+        isolation=isolation,
+        worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
+        cache=TruthCache(settings.outputs / "cache" / "truth"),
+        outputs=settings.outputs,
+    )
     notes = {
         "round": config["round"]["name"],
         "seed": settings.seed,
         "device": settings.device,
-        "isolation": config["isolation"]["kind"],
         "memory_limit_mb": settings.memory_limit_mb,
         "setup_timeout_s": settings.setup_timeout_s,
         "participant": settings.participant,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray, UInt32
@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 from whest.build import build_target
 from whest.errors import ConfigError
 
-Mode = Literal["traced"]
+Mode = Literal["traced", "eager"]
 BUNDLED = "estimators"
 """The package whose estimators are trusted."""
 
@@ -123,8 +123,8 @@ def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
     knobs = dict(node)
     name, mode = knobs.pop("name"), knobs.pop("mode")
     target, path = knobs.pop("_target_", None), knobs.pop("path", None)
-    if mode != "traced":
-        raise ConfigError(f"estimator.mode={mode!r} is not one of: traced")
+    if mode not in get_args(Mode):
+        raise ConfigError(f"estimator.mode={mode!r} is not one of: {', '.join(get_args(Mode))}")
     if (target is None) == (path is None):
         raise ConfigError(
             "estimator needs a class: name one in conf/estimator, or use estimator=file estimator.path=my_estimator.py"

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -41,7 +41,7 @@ def run(experiment: Experiment, folder: Path, progress: Progress | None = None) 
     sample_price = flops_per_sample(experiment.task.context.width, experiment.task.context.depth)
     score = experiment.rule.score(cases, experiment.task.limits, sample_price)
     meta = describe_run(experiment, clock, status)
-    report = Report("score", meta, run_config(experiment), experiment.task.limits, cases, score, sample_price)
+    report = Report("score", meta, run_config(experiment, cases), experiment.task.limits, cases, score, sample_price)
     save_report(report, folder)
     save_figures(report, folder / "figures")
     experiment.tracking.log(report, folder)
@@ -103,7 +103,7 @@ def protocol_hash(protocol: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(protocol, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run_config(experiment: Experiment) -> dict[str, Any]:
+def run_config(experiment: Experiment, cases: Sequence[WhiteboxCase]) -> dict[str, Any]:
     """The report's `run_config`."""
     task, spec = experiment.task, experiment.task.estimator
     return {
@@ -122,6 +122,12 @@ def run_config(experiment: Experiment) -> dict[str, Any]:
             "mode": spec.mode,
             "knobs": dict(spec.knobs),
             "source_sha256": spec.source_sha256,
+        },
+        "isolation": {
+            "kind": task.isolation.kind,
+            "worker": task.isolation.is_process(spec),
+            "fresh": task.isolation.fresh,
+            "protections": dict(cases[0].protections) if cases else {},
         },
         "dataset": task.dataset.describe(),
         "truth": {"name": task.sampler.name, "n_samples": task.sampler.n_samples, "resample": task.sampler.resample},

@@ -8,9 +8,9 @@ count, a branch by the dearest, so that the same mathematics costs the same as a
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -24,8 +24,24 @@ METER_VERSION = 1
 
 _LABEL = re.compile(r"[\w./ -]+")
 
+T = TypeVar("T")
 Known = Mapping[Var, int]
 """Scalars whose value is fixed in the program text, which is what makes a `while` loop's length countable."""
+Path = tuple[int, ...]
+"""Where an equation stands: its index, then the index of a sub-program, then an equation's index there, and so on."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Where the wall time went: the device's work, the harness's own, and everything else the estimator did."""
+
+    backend_time_s: float = 0.0
+    overhead_time_s: float = 0.0
+    residual_wall_time_s: float = 0.0
+
+    @property
+    def wall_time_s(self) -> float:
+        return self.backend_time_s + self.overhead_time_s + self.residual_wall_time_s
 
 
 @dataclass(frozen=True)
@@ -37,6 +53,8 @@ class Charge:
     operation: str
     flops: int
     calls: int
+    timing: Timing | None = None
+    """Where its time went; null in a traced program, which is one whole."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +68,33 @@ class Cost:
         return sum(charge.flops for charge in self.charges)
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One equation's price, before equal ones are added up."""
+
+    namespace: str
+    operation: str
+    flops: float
+    calls: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A program's cost as far as its text tells: exact, but for the rounds of `while` loops that depend on the data."""
+
+    entries: tuple[Entry, ...]
+    """Every such loop counted with zero rounds."""
+    loops: Mapping[Path, tuple[Entry, ...]]
+    """What one more round costs, for each such loop, in the order they stand."""
+
+    def cost(self, rounds: Sequence[int] = ()) -> Cost:
+        """The cost once the loops' rounds are known; a lower bound without them."""
+        entries = list(self.entries)
+        for n, body in zip(rounds, self.loops.values(), strict=False):
+            entries += _times(body, int(n))
+        return _total(entries)
+
+
 def meter(function: Callable[..., Any]) -> Callable[..., Cost]:
     """`meter(f)(*args)` is what `f(*args)` costs; only shapes and dtypes of the arguments matter, nothing is run."""
 
@@ -60,106 +105,149 @@ def meter(function: Callable[..., Any]) -> Callable[..., Cost]:
 
 
 def cost_of(program: ClosedJaxpr) -> Cost:
-    """The cost of a traced program."""
+    """The cost of a traced program whose text tells all of it."""
+    estimate = estimate_cost(program)
+    if estimate.loops:
+        raise UnmeterableError(
+            "a `while_loop` with a number of rounds that depends on the data has no cost before it runs: "
+            "use fori_loop or scan with a fixed length"
+        )
+    return estimate.cost()
+
+
+def estimate_cost(program: ClosedJaxpr) -> Estimate:
+    """The cost of a traced program, data-dependent loops told apart."""
+    loops: dict[Path, tuple[Entry, ...]] = {}
+    entries = _Walk(loops).program(program, (), "")
+    return Estimate(tuple(entries), loops)
+
+
+def _total(entries: Iterable[Entry]) -> Cost:
     flops: dict[tuple[str, str], float] = defaultdict(float)
     calls: dict[tuple[str, str], int] = defaultdict(int)
-    for namespace, operation, amount, times in _charges(program.jaxpr, _known_constants(program)):
-        flops[namespace, operation] += amount * times
-        calls[namespace, operation] += times
+    for entry in entries:
+        flops[entry.namespace, entry.operation] += entry.flops * entry.calls
+        calls[entry.namespace, entry.operation] += entry.calls
     charges = (Charge(*place, round(flops[place]), calls[place]) for place in flops)
     return Cost(tuple(sorted(charges, key=lambda charge: -charge.flops)))
 
 
-Entry = tuple[str, str, float, int]
-"""Namespace, operation, FLOPs a call, number of calls."""
+def _times(entries: Iterable[Entry], n: int) -> list[Entry]:
+    return [replace(entry, calls=entry.calls * n) for entry in entries]
 
 
-def _charges(jaxpr: Jaxpr, known: Known, scope: str = "") -> Iterator[Entry]:
-    for eqn in jaxpr.eqns:
-        here = _join(scope, _scope(eqn))
-        rule = _STRUCTURES.get(eqn.primitive.name)
-        if rule is not None:
-            yield from rule(eqn, known, here)
-        else:
+def sub_programs(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...] | None:
+    """The programs an equation contains, in the order the meter visits them; None for a plain operation."""
+    params, name = eqn.params, eqn.primitive.name
+    if name in CALLS:
+        inner = params[CALLS[name]]
+        return (inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ()),)
+    if name == "scan":
+        return (params["jaxpr"],)
+    if name == "while":
+        return params["cond_jaxpr"], params["body_jaxpr"]
+    if name == "cond":
+        return tuple(params["branches"])
+    if name == "custom_linear_solve":
+        return (params["jaxprs"].solve,)  # only the solver runs forward; the transposed one serves differentiation
+    return None
+
+
+def called_program(eqn: JaxprEqn) -> ClosedJaxpr | None:
+    """The program of an equation that does nothing but call it, else None."""
+    is_call = eqn.primitive.name in CALLS or eqn.primitive.name == "custom_linear_solve"
+    inner = sub_programs(eqn) if is_call else None
+    return None if inner is None else inner[0]
+
+
+def call_arguments(eqn: JaxprEqn, operands: Sequence[T]) -> Sequence[T]:
+    """Which of a calling equation's operands its program takes."""
+    if eqn.primitive.name != "custom_linear_solve":
+        return operands
+    lengths = eqn.params["const_lengths"]
+    first, after = lengths.matvec + lengths.vecmat, sum(lengths)
+    return [*operands[first : first + lengths.solve], *operands[after:]]
+
+
+CALLS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
+"""Operations that call one program once with their own operands, and the parameter that holds it."""
+
+
+class _Walk:
+    """One walk over a program; the data-dependent loops it meets are collected on the way."""
+
+    def __init__(self, loops: dict[Path, tuple[Entry, ...]]) -> None:
+        self._loops = loops
+
+    def program(self, program: ClosedJaxpr, path: Path, scope: str, known: Known | None = None) -> list[Entry]:
+        known = {**_known_constants(program), **(known or {})}
+        entries: list[Entry] = []
+        for index, eqn in enumerate(program.jaxpr.eqns):
+            entries += self._equation(eqn, (*path, index), _join(scope, label_of(eqn)), known)
+        return entries
+
+    def _equation(self, eqn: JaxprEqn, path: Path, scope: str, known: Known) -> list[Entry]:
+        inner = sub_programs(eqn)
+        name = eqn.primitive.name
+        if inner is None:
             inputs = [var.aval for var in eqn.invars]
             outputs = [var.aval for var in eqn.outvars]
-            yield here, eqn.primitive.name, price(eqn.primitive, inputs, outputs, eqn.params), 1
+            return [Entry(scope, name, price(eqn.primitive, inputs, outputs, eqn.params), 1)]
+        if name == "scan":
+            return _times(self.program(inner[0], (*path, 0), scope), eqn.params["length"])
+        if name == "cond":
+            return self._cond(inner, path, scope)
+        if name == "while":
+            return self._while(eqn, path, scope, known)
+        return self.program(inner[0], (*path, 0), scope, _passed_on(eqn, inner[0], known))
+
+    def _cond(self, branches: Sequence[ClosedJaxpr], path: Path, scope: str) -> list[Entry]:
+        """The dearest branch: which one runs depends on the data."""
+        walked = [self.program(branch, (*path, i), scope) for i, branch in enumerate(branches)]
+        return max(walked, key=lambda entries: sum(entry.flops * entry.calls for entry in entries))
+
+    def _while(self, eqn: JaxprEqn, path: Path, scope: str, known: Known) -> list[Entry]:
+        rounds = _trip_count(eqn, known)
+        if rounds is None:
+            self._loops[path] = ()  # holds this loop's place before those inside it
+        test = self.program(eqn.params["cond_jaxpr"], (*path, 0), scope)
+        body = self.program(eqn.params["body_jaxpr"], (*path, 1), scope)
+        if eqn.params["cond_jaxpr"].out_avals[0].shape:  # under vmap finished lanes are held by a select
+            body.append(Entry(scope, "select_n", sum(map(_size, eqn.outvars)), 1))
+        if rounds is None:
+            self._loops[path] = (*test, *body)
+            return test
+        return _times(test, rounds + 1) + _times(body, rounds)
 
 
-def _scope(eqn: JaxprEqn) -> str:
+def label_of(eqn: JaxprEqn) -> str:
     """The author's own labels; JAX's notes of its transformations (`vmap`, `ij,jk->ik`) are left out."""
     scopes = [entry.name for entry in eqn.source_info.name_stack.stack if type(entry).__name__ == "Scope"]
     return ".".join(name.replace("/", ".") for name in scopes if _LABEL.fullmatch(name))
+
+
+def _size(var: Any) -> int:
+    return math.prod(var.aval.shape)
 
 
 def _join(*scopes: str) -> str:
     return ".".join(scope for scope in scopes if scope)
 
 
-def _times(entries: Iterator[Entry], n: int) -> Iterator[Entry]:
-    return ((namespace, operation, flops, calls * n) for namespace, operation, flops, calls in entries)
-
-
-def _inner(eqn: JaxprEqn, program: ClosedJaxpr | Jaxpr, known: Known, scope: str) -> Iterator[Entry]:
-    """A sub-program called once with this equation's operands."""
-    jaxpr = program if isinstance(program, Jaxpr) else program.jaxpr
-    inside = {} if isinstance(program, Jaxpr) else dict(_known_constants(program))
-    if len(jaxpr.invars) == len(eqn.invars):
-        for var, operand in zip(jaxpr.invars, eqn.invars, strict=True):
-            value = _value(operand, known)
-            if value is not None:
-                inside[var] = value
-    return _charges(jaxpr, inside, scope)
-
-
-def _call(param: str) -> Callable[[JaxprEqn, Known, str], Iterator[Entry]]:
-    return lambda eqn, known, scope: _inner(eqn, eqn.params[param], known, scope)
-
-
-def _scan(eqn: JaxprEqn, known: Known, scope: str) -> Iterator[Entry]:
-    return _times(
-        _charges(eqn.params["jaxpr"].jaxpr, _known_constants(eqn.params["jaxpr"]), scope), eqn.params["length"]
-    )
-
-
-def _cond(eqn: JaxprEqn, known: Known, scope: str) -> Iterator[Entry]:
-    """The dearest branch: which one runs depends on the data."""
-    branches = [list(_charges(branch.jaxpr, _known_constants(branch), scope)) for branch in eqn.params["branches"]]
-    return iter(max(branches, key=lambda entries: sum(flops * calls for _, _, flops, calls in entries)))
-
-
-def _while(eqn: JaxprEqn, known: Known, scope: str) -> Iterator[Entry]:
-    rounds = _trip_count(eqn, known)
-    if rounds is None:
-        raise UnmeterableError(
-            "`while_loop` with a number of rounds that depends on the data can't be metered yet: "
-            "use fori_loop or scan with a fixed length"
-        )
-    yield from _times(_charges(eqn.params["cond_jaxpr"].jaxpr, {}, scope), rounds + 1)
-    yield from _times(_charges(eqn.params["body_jaxpr"].jaxpr, {}, scope), rounds)
-
-
-def _linear_solve(eqn: JaxprEqn, known: Known, scope: str) -> Iterator[Entry]:
-    """Only the solver runs forward; the transposed one serves differentiation."""
-    solve = eqn.params["jaxprs"].solve
-    return _charges(solve.jaxpr, _known_constants(solve), scope)
-
-
-_STRUCTURES: dict[str, Callable[[JaxprEqn, Known, str], Iterator[Entry]]] = {
-    "jit": _call("jaxpr"),
-    "pjit": _call("jaxpr"),
-    "closed_call": _call("call_jaxpr"),
-    "core_call": _call("call_jaxpr"),
-    "remat2": _call("jaxpr"),
-    "checkpoint": _call("jaxpr"),
-    "custom_jvp_call": _call("call_jaxpr"),
-    "custom_vjp_call": _call("call_jaxpr"),
-    "custom_vjp_call_jaxpr": _call("fun_jaxpr"),
-    "scan": _scan,
-    "cond": _cond,
-    "while": _while,
-    "custom_linear_solve": _linear_solve,
-}
+def _passed_on(eqn: JaxprEqn, program: ClosedJaxpr, known: Known) -> Known:
+    """Which of a called program's arguments have a known value."""
+    pairs = zip(program.jaxpr.invars, call_arguments(eqn, eqn.invars), strict=True)
+    values = {var: _value(operand, known) for var, operand in pairs}
+    return {var: value for var, value in values.items() if value is not None}
 
 
 def _known_constants(program: ClosedJaxpr) -> Known:

@@ -26,13 +26,14 @@ FREE = frozenset(
     "reshape broadcast_in_dim transpose squeeze expand_dims slice dynamic_slice dynamic_update_slice concatenate pad "
     "rev gather iota copy copy_p bitcast_convert_type stop_gradient random_wrap random_unwrap split "
     "optimization_barrier reduce_precision real imag device_put create_token empty "
-    "pvary sharding_constraint layout_constraint mesh_cast clone".split()
+    "pvary sharding_constraint layout_constraint mesh_cast clone stack unstack name platform_index empty2 "
+    "tile broadcast_to".split()
 )
 ELEMENTWISE = frozenset(
     "add sub mul div rem neg sign abs max min floor ceil round nextafter exp exp2 expm1 log log1p sqrt rsqrt cbrt "
     "sin cos tan tanh atan2 pow erf square is_finite add_any "
     "eq ne lt le gt ge and or xor not shift_left shift_right_logical shift_right_arithmetic "
-    "population_count clz select_n clamp convert_element_type complex conj".split()
+    "population_count clz select_n clamp complex conj".split()
 )
 REDUCTIONS = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor".split())
 PREFIX_SUMS = frozenset("cumsum cumprod cummax cummin".split())
@@ -84,6 +85,11 @@ def _size(aval: Aval) -> int:
 
 def _output_size(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     return _size(outputs[0])
+
+
+def _convert(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """One an element; a lone number's conversion is free, since tracing folds it or not as it happens to be written."""
+    return _size(outputs[0]) if outputs[0].shape else 0
 
 
 def _input_size(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
@@ -213,6 +219,7 @@ FORMULAS: dict[str, Price] = {
     **dict.fromkeys(ELEMENTWISE, _output_size),
     **dict.fromkeys(REDUCTIONS, _reduction),
     **dict.fromkeys(PREFIX_SUMS, _input_size),
+    "convert_element_type": _convert,
     "argmax": _reduction,
     "argmin": _reduction,
     "dot_general": _dot_general,
@@ -230,6 +237,7 @@ FORMULAS: dict[str, Price] = {
     "lu": _lu,
     "qr": _qr,
     "geqrf": _householder,
+    "geqp3": _householder,
     "householder_product": _householder,
     "triangular_solve": _triangular_solve,
     "eigh": _eigh,

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from whest.cache import write_atomically
-from whest.case import Failure, Limits, Timing, WhiteboxCase
+from whest.case import Failure, Limits, WhiteboxCase
 from whest.host import describe_host
-from whest.meter import Charge
+from whest.meter import Charge, Timing
 from whest.scoring.whest import CaseScore, Score
 
 SCHEMA_VERSION = "2.0"
@@ -108,6 +108,8 @@ def _case_json(case: WhiteboxCase, scored: CaseScore) -> Json:
         "sampling_mse_at_budget": scored.sampling_mse_at_budget,
         "sampling_mse_at_compute": scored.sampling_mse_at_compute,
         "breakdowns": {"estimator": estimator_breakdown([prediction.cost.charges], [prediction.timing])},
+        "compile_time_s": prediction.compile_time_s,
+        "output": prediction.output or None,
         "traceback": None,
     }
     if prediction.failure is not None:
@@ -129,28 +131,37 @@ def _timing_json(timing: Timing) -> Json:
 
 
 def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[Timing]) -> Json:
-    """Where the FLOPs went, by namespace and operation. A traced program is one whole: its parts have no times."""
-    rows: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    """Where FLOPs and time went, by namespace and operation. A traced program is one whole: its parts have no times."""
+    rows: dict[str, dict[str, list[Charge]]] = defaultdict(lambda: defaultdict(list))
     for charge in (charge for case in charges for charge in case):
-        cell = rows[f"estimator.{charge.namespace or 'estimator-client'}"][charge.operation]
-        cell[0] += charge.flops
-        cell[1] += charge.calls
+        rows[f"estimator.{charge.namespace or 'estimator-client'}"][charge.operation].append(charge)
     namespaces = {
         namespace: {
-            "flops_used": sum(flops for flops, _ in operations.values()),
-            "calls": sum(calls for _, calls in operations.values()),
-            **dict.fromkeys(("wall_time_s", "backend_time_s", "overhead_time_s", "residual_wall_time_s")),
-            "operations": {name: {"flops_used": cell[0], "calls": cell[1]} for name, cell in operations.items()},
+            **_spent([charge for operation in operations.values() for charge in operation]),
+            "operations": {name: _spent(operation) for name, operation in operations.items()},
         }
         for namespace, operations in rows.items()
     }
-    total = Timing(
+    flops = sum(charge.flops for case in charges for charge in case)
+    return {"flops_used": flops, **_timing_json(_sum_timings(timings)), "by_namespace": namespaces}
+
+
+def _spent(charges: Sequence[Charge]) -> Json:
+    timings = [charge.timing for charge in charges if charge.timing is not None]
+    unknown = dict.fromkeys(("wall_time_s", "backend_time_s", "overhead_time_s", "residual_wall_time_s"))
+    return {
+        "flops_used": sum(charge.flops for charge in charges),
+        "calls": sum(charge.calls for charge in charges),
+        **(_timing_json(_sum_timings(timings)) if timings else unknown),
+    }
+
+
+def _sum_timings(timings: Sequence[Timing]) -> Timing:
+    return Timing(
         sum(timing.backend_time_s for timing in timings),
         sum(timing.overhead_time_s for timing in timings),
         sum(timing.residual_wall_time_s for timing in timings),
     )
-    flops = sum(cell[0] for operations in rows.values() for cell in operations.values())
-    return {"flops_used": flops, **_timing_json(total), "by_namespace": namespaces}
 
 
 def _sampling_breakdown(cases: Sequence[WhiteboxCase], flops_per_sample: float) -> Json:

@@ -15,24 +15,34 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt32
 
-from whest.case import Failure, Prediction, ShapeMismatch, Timing
+from whest.case import Failure, Prediction, ShapeMismatch
 from whest.errors import UnmeterableError
-from whest.estimator import Estimator, MLPView
-from whest.meter import Cost, cost_of
+from whest.estimator import Estimator, MLPView, SetupContext
+from whest.meter import Cost, Estimate, Timing, estimate_cost
 from whest.mlp import MLP
+from whest.rounds import count_rounds
 
-Arguments = tuple[Array, Array, Array]
-NOTHING_SPENT = Cost(())
+Function = Callable[..., Any]
+"""`(weights, seed, key_data) -> means`, ready to be traced."""
 
 
 @dataclass(frozen=True)
 class Program:
     """A compiled `predict` for one shape."""
 
-    cost: Cost
+    estimate: Estimate
     compile_time_s: float
-    run: Callable[..., Array] | None
-    """Null when the program costs more than the budget: it is refused, not compiled."""
+    run: Callable[..., tuple[Array, Array | None]] | None
+    """Means, and the rounds of data-dependent loops. Null when it costs more than the budget: refused, not compiled."""
+
+    @property
+    def cost(self) -> Cost:
+        """What is known before the run: all of it, but for the rounds of data-dependent loops."""
+        return self.estimate.cost()
+
+    @property
+    def refused(self) -> bool:
+        return self.run is None
 
     def predict(self, mlp: MLP) -> Prediction:
         if self.run is None:
@@ -42,44 +52,78 @@ class Program:
             started = time.perf_counter()
             pending = self.run(*arguments)
             dispatched = time.perf_counter()
-            jax.block_until_ready(pending)
+            means, rounds = jax.block_until_ready(pending)
             finished = time.perf_counter()
         except Exception as error:
-            return Prediction(None, self.cost, failure=_failure(error))
+            return Prediction(None, self.cost, failure=describe_error(error))
         timing = Timing(backend_time_s=finished - dispatched, overhead_time_s=dispatched - started)
-        means = np.asarray(pending)
-        if not np.isfinite(means).all():
-            bad = int(np.sum(~np.isfinite(means)))
-            message = f"the prediction has {bad} of {means.size} values that are NaN or infinite"
-            return Prediction(None, self.cost, timing, Failure("NON_FINITE", message))
-        return Prediction(means, self.cost, timing)
+        cost = self.estimate.cost(np.asarray(rounds).tolist()) if rounds is not None else self.cost
+        return checked_prediction(np.asarray(means), cost, timing)
 
 
-def compile_program(estimator: Estimator, width: int, depth: int, budget: float) -> Program | Failure:
-    """Trace, meter and, where the budget allows it, compile; a failure holds for every MLP of this shape."""
+def checked_prediction(means: np.ndarray, cost: Cost, timing: Timing) -> Prediction:
+    """An answer of the right shape, refused where it isn't finite."""
+    bad = int(np.sum(~np.isfinite(means)))
+    if bad:
+        message = f"the prediction has {bad} of {means.size} values that are NaN or infinite"
+        return Prediction(None, cost, timing, Failure("NON_FINITE", message))
+    return Prediction(means, cost, timing)
 
-    def program(
+
+def estimator_function(estimator: Estimator, budget: int) -> Function:
+    """An estimator's `predict` as a function of arrays alone."""
+
+    def function(
         weights: Float[Array, "depth width width"], seed: UInt32[Array, ""], key_data: UInt32[Array, "2"]
     ) -> Float[Array, "depth width"]:
         view = MLPView(weights, seed, jax.random.wrap_key_data(key_data))
-        return jnp.asarray(estimator.predict(view, int(budget)))
+        return jnp.asarray(estimator.predict(view, budget))
 
-    started = time.perf_counter()
+    return function
+
+
+def trace(function: Function, context: SetupContext) -> Any | Failure:
+    """JAX's traced program; a failure holds for every MLP of this shape."""
     try:
-        traced = jax.jit(program).trace(*_argument_shapes(width, depth))
-        mismatch = _check_output(traced.out_info, width, depth)
-        if mismatch is not None:
-            return mismatch
-        cost = cost_of(traced.jaxpr)
-        if cost.flops > budget:
-            return Program(cost, time.perf_counter() - started, None)
-        compiled = traced.lower().compile()
+        traced = jax.jit(function).trace(*_argument_shapes(context.width, context.depth))
+    except (Exception, SystemExit) as error:
+        return describe_error(error)
+    return check_output(traced.out_info, context) or traced
+
+
+def compile_program(function: Function, context: SetupContext) -> Program | Failure:
+    """Trace, meter and, where the budget allows it, compile."""
+    started = time.perf_counter()
+    traced = trace(function, context)
+    if isinstance(traced, Failure):
+        return traced
+    try:
+        estimate = estimate_cost(traced.jaxpr)
+        if estimate.cost().flops > context.flop_budget:
+            return Program(estimate, time.perf_counter() - started, None)
+        run = _compile_counting(traced.jaxpr, estimate, context) if estimate.loops else _compile_plain(traced)
     except Exception as error:
-        return _failure(error)
-    return Program(cost, time.perf_counter() - started, compiled)
+        return describe_error(error)
+    return Program(estimate, time.perf_counter() - started, run)
 
 
-def _arguments(mlp: MLP) -> Arguments:
+def _compile_plain(traced: Any) -> Callable[..., tuple[Array, None]]:
+    compiled = traced.lower().compile()
+    return lambda *arguments: (compiled(*arguments), None)
+
+
+def _compile_counting(program: Any, estimate: Estimate, context: SetupContext) -> Callable[..., tuple[Array, Array]]:
+    counting = count_rounds(program, list(estimate.loops))
+    compiled = jax.jit(counting).trace(*_argument_shapes(context.width, context.depth)).lower().compile()
+
+    def run(*arguments: Array) -> tuple[Array, Array]:
+        (means,), rounds = compiled(*arguments)
+        return means, rounds
+
+    return run
+
+
+def _arguments(mlp: MLP) -> tuple[Array, Array, Array]:
     """The key is `jax.random.key(mlp.seed)`, passed as its two words."""
     key_data = np.array([0, mlp.seed], np.uint32)
     return jnp.asarray(mlp.weights), jnp.asarray(np.uint32(mlp.seed)), jnp.asarray(key_data)
@@ -93,8 +137,9 @@ def _argument_shapes(width: int, depth: int) -> tuple[jax.ShapeDtypeStruct, ...]
     )
 
 
-def _check_output(output: Any, width: int, depth: int) -> Failure | None:
-    expected, got = (depth, width), tuple(output.shape)
+def check_output(output: Any, context: SetupContext) -> Failure | None:
+    """Whether an answer has the right shape and kind."""
+    expected, got = (context.depth, context.width), tuple(output.shape)
     if got != expected:
         mismatch = ShapeMismatch(
             expected, got, tuple(_shape_hints(expected, got)), "predict must return (depth, width)"
@@ -116,10 +161,11 @@ def _shape_hints(expected: tuple[int, ...], got: tuple[int, ...]) -> list[str]:
     return hints or ["stack one row of `width` means a layer, in order: jnp.stack(rows)"]
 
 
-def _failure(error: Exception) -> Failure:
+def describe_error(error: BaseException) -> Failure:
+    """An exception of the estimator's as a failure of its case."""
     if isinstance(error, UnmeterableError):
         return Failure("UNMETERABLE", str(error))
     message = f"{type(error).__name__}: {error}"
-    code = "OUT_OF_MEMORY" if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message else "PREDICT_ERROR"
+    is_memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    return Failure(code, message, "".join(lines))  # type: ignore[arg-type]
+    return Failure("OUT_OF_MEMORY" if is_memory else "PREDICT_ERROR", message, "".join(lines))

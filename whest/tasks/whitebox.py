@@ -3,15 +3,19 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from whest.cache import TruthCache
 from whest.case import Limits, WhiteboxCase
+from whest.child import WorkerLimits
 from whest.dataset import Dataset, Row
 from whest.estimator import EstimatorSpec, SetupContext
+from whest.isolation import Isolation, open_runner
 from whest.mlp import MLP
 from whest.progress import Progress
-from whest.runner import open_runner
+from whest.runner import Runner
+from whest.suite import FOLDER as SUITES
 from whest.truth import Truth, TruthSampler
 
 
@@ -27,15 +31,24 @@ class Whitebox:
     estimator: EstimatorSpec
     limits: Limits
     context: SetupContext
+    isolation: Isolation
+    worker_limits: WorkerLimits
     cache: TruthCache
+    outputs: Path
 
     def cases(self, progress: Progress) -> Iterator[WhiteboxCase]:
         """One case an MLP, as each is finished."""
-        with open_runner(self.estimator, self.context) as runner:
+        with self._runner() as runner:
             for row in progress.each(self.dataset.rows, f"{self.estimator.name} on {self.dataset.name}"):
                 mlp = self.dataset.mlp(row)
                 truth, drawn_in_s = self._truth(row, mlp, progress)
-                yield WhiteboxCase(row.index, row.name, truth, runner.predict(mlp), drawn_in_s)
+                prediction = runner.predict(mlp)
+                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections)
+
+    def _runner(self) -> Runner:
+        hidden = [self.outputs, SUITES, *([Path(self.dataset.path)] if self.dataset.path else [])]
+        compiled = self.outputs / "cache" / "xla"
+        return open_runner(self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled)
 
     def _truth(self, row: Row, mlp: MLP, progress: Progress) -> tuple[Truth, float | None]:
         """The dataset's own truth where it brings one and it isn't to be drawn anew, else the cache's."""

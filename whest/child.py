@@ -1,0 +1,212 @@
+"""A child process with pipes to it: started afresh, limited in time and memory, killable, its output kept."""
+
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import psutil
+
+from whest.case import Failure
+from whest.estimator import EstimatorSpec, SetupContext
+from whest.wire import Channel, ChannelClosedError, DeadlineError, Message
+from whest.worker_roles import write_spec
+
+KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XLA_FLAGS", "NPROC", "CUDA_VISIBLE_DEVICES")
+"""All of our environment that a worker gets; tokens, keys and addresses stay here."""
+START_TIMEOUT_S = 120.0
+OUTPUT_CHARACTERS = 4000
+WATCHING_TICK_S, IDLE_TICK_S = 0.02, 0.2
+"""How often a waiting parent looks at a worker's memory, and how often it looks at all."""
+
+
+@dataclass(frozen=True)
+class WorkerLimits:
+    """What a worker may take; null is no limit."""
+
+    wall_time_limit_s: float | None
+    setup_timeout_s: float | None
+    memory_limit_mb: float | None
+
+
+@dataclass(frozen=True)
+class World:
+    """What every worker of a run has in common."""
+
+    spec: EstimatorSpec
+    context: SetupContext
+    limits: WorkerLimits
+    hidden: tuple[str, ...]
+    cache: Path
+
+
+class WorkerFailedError(Exception):
+    """A worker gave no usable answer."""
+
+    def __init__(self, failure: Failure, elapsed_s: float, is_timeout: bool = False) -> None:
+        super().__init__(failure.message)
+        self.failure, self.elapsed_s, self.is_timeout = failure, elapsed_s, is_timeout
+
+
+class Worker:
+    """One child process and the pipes to it."""
+
+    def __init__(self, role: str, world: World) -> None:
+        self._limits = world.limits
+        self.scratch = Path(tempfile.mkdtemp(prefix="whest-worker-"))
+        self.spent = self.scratch / "spent"
+        self.spent.write_bytes(bytes(8))
+        self._output = self.scratch / "output"
+        self._output_read = 0
+        ours_in, theirs_out = os.pipe()
+        theirs_in, ours_out = os.pipe()
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "whest.worker", role, str(theirs_in), str(theirs_out)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(theirs_in, theirs_out),
+                env=_environment(self.scratch),
+                cwd=self.scratch,
+                start_new_session=True,
+            )
+        os.close(theirs_in)
+        os.close(theirs_out)
+        self._channel = Channel(ours_in, ours_out)
+        context = replace(world.context, scratch_dir=str(self.scratch))
+        self._start = {
+            "hidden": list(world.hidden),
+            "platforms": "cpu" if role == "trace" else (getattr(jax.config, "jax_platforms", None) or ""),
+            "spec": write_spec(world.spec),
+            "context": asdict(context),
+            "cache": str(world.cache),
+            "spent": str(self.spent),
+        }
+        self.protections: dict[str, bool] = {}
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_until_ready(self) -> None:
+        """Workers are started side by side; the first request waits for the imports."""
+        if not self.protections:
+            ready, _ = self.ask(self._start, timeout_s=START_TIMEOUT_S)
+            self.protections = {str(name): bool(value) for name, value in ready.get("protections", {}).items()} or {
+                "": False
+            }
+
+    def ask(
+        self, message: Message, arrays: Sequence[np.ndarray] = (), timeout_s: float | None = None
+    ) -> tuple[Message, list[np.ndarray]]:
+        """One question and its answer; anything else is a `WorkerFailedError`, and the worker is gone."""
+        started = time.monotonic()
+        deadline = None if timeout_s is None else started + timeout_s
+        tick_s = WATCHING_TICK_S if self._limits.memory_limit_mb else IDLE_TICK_S
+        try:
+            self._channel.send(message, arrays)
+            reply, results = self._channel.receive(deadline, self._watch_memory, tick_s)
+        except DeadlineError:
+            elapsed = time.monotonic() - started
+            self.kill()
+            failure = Failure("WORKER_DIED", f"no answer within {timeout_s:.4g} s: killed")
+            raise WorkerFailedError(failure, elapsed, is_timeout=True) from None
+        except ChannelClosedError as error:
+            elapsed = time.monotonic() - started
+            raise WorkerFailedError(self._last_words(str(error)), elapsed) from None
+        except MemoryError as error:
+            self.kill()
+            failure = Failure("OUT_OF_MEMORY", str(error), self._tail() or None)
+            raise WorkerFailedError(failure, time.monotonic() - started) from None
+        if "broken" in reply:
+            failure = Failure("PREDICT_ERROR", str(reply["broken"]), str(reply.get("traceback")))
+            raise WorkerFailedError(failure, time.monotonic() - started)
+        return reply, results
+
+    def _watch_memory(self) -> None:
+        limit = self._limits.memory_limit_mb
+        if limit is None:
+            return
+        used = _tree_memory(self._process.pid) / 1e6
+        if used > limit:
+            raise MemoryError(f"the worker held {used:,.0f} MB, the limit is {limit:,.0f} MB: killed")
+
+    def _last_words(self, reason: str) -> Failure:
+        """How a worker died, and what it said last."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=5)
+        code = self._process.poll()
+        self.kill()
+        if code is None:
+            how = reason
+        elif code < 0:
+            how = f"killed by {signal.Signals(-code).name}"
+        else:
+            how = f"ended with exit code {code}"
+        return Failure("WORKER_DIED", f"the worker died: {how}", self._tail() or how)
+
+    def output(self) -> str:
+        """What was printed since the last look, its end where it is long."""
+        with suppress(OSError), self._output.open("rb") as file:
+            file.seek(self._output_read)
+            fresh = file.read()
+            self._output_read += len(fresh)
+            return fresh.decode(errors="replace")[-OUTPUT_CHARACTERS:]
+        return ""
+
+    def _tail(self) -> str:
+        with suppress(OSError):
+            return self._output.read_bytes()[-OUTPUT_CHARACTERS:].decode(errors="replace")
+        return ""
+
+    def flops_spent(self) -> float:
+        with suppress(OSError, struct.error):
+            return float(struct.unpack("<d", self.spent.read_bytes()[:8])[0])
+        return 0.0
+
+    def kill(self) -> None:
+        for process in _tree(self._process.pid):
+            with suppress(psutil.Error):
+                process.kill()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        self._channel.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=0.5)
+        self.kill()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
+    return {**kept, "PYTHONPATH": paths, "HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.Error):
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def _tree_memory(pid: int) -> int:
+    total = 0
+    for process in _tree(pid):
+        with suppress(psutil.Error):
+            total += process.memory_info().rss
+    return total

@@ -1,0 +1,139 @@
+"""What an untrusted worker can't reach: the network, the answers on disk, other processes, more processes of its own.
+
+Linux namespaces do most of it, where the kernel lets an ordinary user make them; elsewhere the worker still runs, and
+the report says which protections were in force. Everything here happens before the estimator is imported, with the
+standard library alone.
+"""
+
+import _thread
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
+    0x00020000,
+    0x08000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE = 1, 38, 4
+SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
+CAPABILITY_VERSION_3 = 0x20080522
+
+FORBIDDEN_EVENTS = {
+    "os.fork": "fork",
+    "os.forkpty": "fork",
+    "os.posix_spawn": "start programs",
+    "os.exec": "start programs",
+    "os.system": "start programs",
+    "subprocess.Popen": "start programs",
+    "pty.spawn": "start programs",
+    "_thread.start_new_thread": "start threads",
+    "os.kill": "signal processes",
+    "os.killpg": "signal processes",
+    "ctypes.dlopen": "load foreign libraries",
+    "socket.connect": "use the network",
+    "socket.bind": "use the network",
+}
+"""Python's audit events that an estimator has no business raising, and what each attempt was."""
+
+
+def protections(**in_force: bool) -> dict[str, bool]:
+    """All protections by name, those given in force."""
+    names = ("no_network", "hidden_answers", "own_processes", "no_threads_or_programs", "stripped_environment")
+    return {name: in_force.get(name, False) for name in names}
+
+
+def enter(hidden: Sequence[str]) -> dict[str, bool]:
+    """Shut this process in as far as the kernel allows. Returns in a child where process ids are its own."""
+    libc = _libc()
+    if libc is None:
+        return protections()
+    uid, gid = os.getuid(), os.getgid()
+    wanted = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
+    if libc.unshare(CLONE_NEWUSER | wanted) == 0:
+        _map_ids(uid, gid)
+    elif libc.unshare(wanted) != 0:
+        return protections()
+    _continue_in_child(libc)
+    libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
+    covered = [_hide(libc, Path(path)) for path in hidden]
+    own = libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) == 0
+    _drop_privileges(libc)
+    return protections(no_network=True, hidden_answers=all(covered), own_processes=own)
+
+
+def forbid_escapes() -> None:
+    """From here on threads, forks, programs, signals and sockets are refused; an audit hook can't be removed."""
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        attempt = FORBIDDEN_EVENTS.get(event)
+        if attempt is not None:
+            raise PermissionError(f"an estimator may not {attempt} ({event})")
+
+    def no_threads(*args: Any, **kwargs: Any) -> NoReturn:
+        raise PermissionError("an estimator may not start threads")
+
+    sys.addaudithook(hook)
+    for module, name in ((_thread, "start_new_thread"), (_thread, "start_new"), (threading, "_start_new_thread")):
+        setattr(module, name, no_threads)  # Python 3.11 raises no audit event for a new thread
+
+
+def _libc() -> Any:
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc if hasattr(libc, "unshare") else None
+
+
+def _map_ids(uid: int, gid: int) -> None:
+    """Stay who we are inside the new user namespace, so that our own files remain ours."""
+    with suppress(OSError):
+        Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1")
+
+
+def _continue_in_child(libc: Any) -> None:
+    """The first child lives in the new process namespace; this process waits for it and ends as it ends."""
+    child = os.fork()
+    if child:
+        _end_like(child)
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _end_like(child: int) -> NoReturn:
+    os.closerange(0, 1024)  # the pipes are the child's: when it dies, they must close
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        with suppress(OSError):
+            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _hide(libc: Any, path: Path) -> bool:
+    """Cover a folder with an empty one, a file with nothing."""
+    if not path.exists():
+        return True
+    target = os.fsencode(path)
+    if path.is_dir():
+        return bool(libc.mount(b"tmpfs", target, b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, b"size=64k") == 0)
+    return bool(libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0)
+
+
+def _drop_privileges(libc: Any) -> None:
+    """Give up the namespace's own root rights, with which the covers could be lifted again."""
+    libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    number = SYS_CAPSET.get(os.uname().machine)
+    if number is not None:
+        header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0)
+        libc.syscall(number, header, (ctypes.c_uint32 * 6)())

@@ -1,0 +1,139 @@
+"""What a worker answers in each of its roles."""
+
+import mmap
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from whest.case import Failure, Prediction
+from whest.estimator import Estimator, EstimatorSpec, SetupContext
+from whest.meter import Cost
+from whest.mlp import MLP
+from whest.portable import read_program, write_program
+from whest.runner import EagerSession, set_up
+from whest.traced import Program, compile_program, estimator_function, trace
+from whest.wire import Message
+
+Arrays = Sequence[np.ndarray]
+Answer = tuple[Message, list[np.ndarray]]
+Role = Callable[[Message, Arrays], Answer]
+
+
+def tracer(start: Message) -> Role:
+    """Traces the estimator once; it never sees a weight."""
+    spec, context = read_spec(start["spec"]), SetupContext(**start["context"])
+
+    def answer(message: Message, arrays: Arrays) -> Answer:
+        estimator = set_up(spec, context)
+        if isinstance(estimator, Failure):
+            return {"failure": asdict(estimator)}, []
+        traced = trace(estimator_function(estimator, context.flop_budget), context)
+        if isinstance(traced, Failure):
+            return {"failure": asdict(traced)}, []
+        try:
+            document, constants = write_program(traced.jaxpr)
+        except Exception as error:
+            return {"failure": asdict(Failure("UNMETERABLE", str(error)))}, []
+        return {"program": document}, constants
+
+    return answer
+
+
+def evaluator(start: Message) -> Role:
+    """Meters and runs a program that came as plain data."""
+    context = SetupContext(**start["context"])
+    prepare_precision(start["cache"])
+    program: Program | None = None
+
+    def answer(message: Message, arrays: Arrays) -> Answer:
+        nonlocal program
+        if message["do"] == "load":
+            function = read_program(message["program"], arrays)
+            compiled = compile_program(lambda *args: function(*args)[0], context)
+            if isinstance(compiled, Failure):
+                return {"failure": asdict(compiled)}, []
+            program = compiled
+            return {
+                "compile_time_s": compiled.compile_time_s,
+                "refused": compiled.refused,
+                "cost": write_cost(compiled.cost),
+            }, []
+        assert program is not None
+        return write_prediction(program.predict(read_mlp(message, arrays)))
+
+    return answer
+
+
+def eager_estimator(start: Message) -> Role:
+    """Runs the estimator itself, operation by operation."""
+    spec, context = read_spec(start["spec"]), SetupContext(**start["context"])
+    prepare_precision(None)
+    report = spending_reporter(Path(start["spent"]))
+    session: EagerSession | None = None
+
+    def answer(message: Message, arrays: Arrays) -> Answer:
+        nonlocal session
+        if message["do"] == "set_up":
+            estimator: Estimator | Failure = set_up(spec, context)
+            if isinstance(estimator, Failure):
+                return {"failure": asdict(estimator)}, []
+            session = EagerSession(estimator, context, report)
+            session.warm_up()
+            return {}, []
+        assert session is not None
+        return write_prediction(session.predict(read_mlp(message, arrays)))
+
+    return answer
+
+
+ROLES: dict[str, Callable[[Message], Role]] = {"trace": tracer, "evaluate": evaluator, "eager": eager_estimator}
+
+
+def prepare_precision(cache: str | None) -> None:
+    jax.config.update("jax_default_matmul_precision", "highest")
+    if cache is not None:
+        jax.config.update("jax_compilation_cache_dir", cache)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+        jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+
+def spending_reporter(path: Path) -> Callable[[float], None]:
+    """Keeps the FLOPs spent in a shared file, where they outlive this process."""
+    with path.open("r+b") as file:
+        shared = mmap.mmap(file.fileno(), 8)
+    return lambda flops: struct.pack_into("<d", shared, 0, flops)
+
+
+def write_spec(spec: EstimatorSpec) -> Message:
+    return {**asdict(spec), "path": str(spec.path) if spec.path else None, "knobs": dict(spec.knobs)}
+
+
+def read_spec(fields: Message) -> EstimatorSpec:
+    return EstimatorSpec(**{**fields, "path": Path(fields["path"]) if fields["path"] else None})
+
+
+def write_mlp(mlp: MLP) -> Answer:
+    """Weights and the estimator's seed; the name only where the estimator may see it, truth never."""
+    return {"do": "predict", "seed": mlp.seed, "name": mlp.name}, [mlp.weights]
+
+
+def read_mlp(message: Message, arrays: Arrays) -> MLP:
+    return MLP(arrays[0], message["seed"], message["name"], np.random.SeedSequence(0))
+
+
+def write_cost(cost: Cost) -> Message:
+    return {"charges": [asdict(charge) for charge in cost.charges]}
+
+
+def write_prediction(prediction: Prediction) -> Answer:
+    message = {
+        "cost": write_cost(prediction.cost),
+        "timing": asdict(prediction.timing),
+        "failure": asdict(prediction.failure) if prediction.failure else None,
+        "compile_time_s": prediction.compile_time_s,
+    }
+    return message, [] if prediction.means is None else [prediction.means]
