@@ -16,17 +16,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from whest.api import config_folder
 from whest.config import build_experiment, read_settings
 from whest.errors import ConfigError, WhestError
 
-PACKAGE = Path(__file__).parent
 INTERRUPTED = 130
-
-
-def config_folder() -> Path:
-    """The checkout's conf/, or the one inside the installed package."""
-    checkout = PACKAGE.parent / "conf"
-    return checkout if (checkout / "config.yaml").exists() else PACKAGE / "conf"
 
 
 class JobFailedError(Exception):

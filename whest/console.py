@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from whest.report import Report
     from whest.sweep import SweepRow
 
-PLAIN_WIDTH = 110
-GAUGE_WIDTH = 32
+PLAIN_WIDTH = 120
+GAUGE_WIDTH = 20
 
 
 def open_console() -> Console:

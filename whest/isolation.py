@@ -7,7 +7,6 @@ the estimator, meters and runs it. In eager mode one worker does it all and coun
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -99,17 +98,18 @@ class TracedProcessRunner:
         started = time.monotonic()
         output = ""
         try:
+            is_new = self._evaluator is None
             if self._evaluator is None:
                 self._evaluator = Worker("evaluate", self._world)  # starts while the estimator is traced
                 if self._program is None:
                     output = self._trace()
-                self._load(self._evaluator, mlp)
-                compile_time_s = time.monotonic() - started
-            else:
-                compile_time_s = 0.0
+                self._load(self._evaluator)
+            compile_time_s = time.monotonic() - started if is_new else 0.0
             if self._refused:
                 return Prediction(None, self._cost, compile_time_s=compile_time_s, output=output)
             prediction = self._run(self._evaluator, mlp)
+            if is_new and self._evaluator is not None:
+                prediction = self._run(self._evaluator, mlp)  # the first was the warm-up
         except WorkerFailedError as error:
             self._drop()
             return Prediction(None, self._cost, failure=error.failure, output=output)
@@ -139,8 +139,8 @@ class TracedProcessRunner:
         self._verdict = failure
         raise WorkerFailedError(failure, 0.0)
 
-    def _load(self, evaluator: Worker, mlp: MLP) -> None:
-        """Have the program metered and compiled, then run once untimed."""
+    def _load(self, evaluator: Worker) -> None:
+        """Have the program metered and compiled."""
         assert self._program is not None
         document, constants = self._program
         evaluator.wait_until_ready()
@@ -156,18 +156,12 @@ class TracedProcessRunner:
         if "failure" in reply:
             self._fail_all(_read_failure(reply["failure"]))
         self._cost, self._refused = _read_cost(reply["cost"]), bool(reply["refused"])
-        if not self._refused:
-            with suppress(WorkerFailedError):
-                self._ask_for_prediction(evaluator, mlp)
-
-    def _ask_for_prediction(self, evaluator: Worker, mlp: MLP) -> tuple[Message, list[np.ndarray]]:
-        limit = self._world.limits.wall_time_limit_s
-        message, arrays = write_mlp(mlp)
-        return evaluator.ask(message, arrays, None if limit is None else limit + GRACE_S)
 
     def _run(self, evaluator: Worker, mlp: MLP) -> Prediction:
+        limit = self._world.limits.wall_time_limit_s
+        message, arrays = write_mlp(mlp)
         try:
-            reply, results = self._ask_for_prediction(evaluator, mlp)
+            reply, results = evaluator.ask(message, arrays, None if limit is None else limit + GRACE_S)
         except WorkerFailedError as error:
             self._drop()
             if error.is_timeout:

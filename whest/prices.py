@@ -30,7 +30,7 @@ FREE = frozenset(
     "tile broadcast_to".split()
 )
 ELEMENTWISE = frozenset(
-    "add sub mul div rem neg sign abs max min floor ceil round nextafter exp exp2 expm1 log log1p sqrt rsqrt cbrt "
+    "add sub mul div rem neg sign abs max min floor ceil round nextafter exp expm1 log log1p sqrt rsqrt cbrt "
     "sin cos tan tanh atan2 pow erf square is_finite add_any "
     "eq ne lt le gt ge and or xor not shift_left shift_right_logical shift_right_arithmetic "
     "population_count clz select_n clamp complex conj".split()
