@@ -34,6 +34,7 @@ class TruthCache:
         """Exhaust the sampler's stream and keep what it gave."""
         moments = deque(stream if stream is not None else sampler.stream(mlp), maxlen=1)
         truth = moments.pop().truth()
+        assert truth.n_samples == sampler.n_samples, "a sampler's stream ended early"
         write_entry(self._path(sampler, mlp), truth)
         return truth
 
@@ -86,7 +87,14 @@ def write_atomically(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        Path(neighbour).chmod(0o666 & ~_umask())
         Path(neighbour).replace(path)
     except BaseException:
         Path(neighbour).unlink(missing_ok=True)
         raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -32,7 +32,7 @@ from whest.truth import Truth
 Size = Annotated[int, Field(ge=1, le=65536)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Range = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1)]]
+Range = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1, le=1_000_000)]]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -64,7 +64,7 @@ class SeedProtocol:
     """How seeds become networks. Protocol 4.0 hides the estimator's seed behind a secret salt."""
 
     version: Version = "3.0"
-    salt: bytes | None = None
+    salt: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.version not in VERSIONS:
@@ -78,9 +78,13 @@ class SeedProtocol:
                 if self.salt is None
                 else f"seed protocol {self.version} takes no salt"
             )
+        if self.salt is not None and not 1 <= len(self.salt) <= hashlib.blake2b.MAX_KEY_SIZE:
+            raise ConfigError(f"a salt has 1 to {hashlib.blake2b.MAX_KEY_SIZE} bytes, this one has {len(self.salt)}")
 
     def streams(self, mlp_seed: int) -> Streams:
-        """Split one dataset row's seed (protocols 3.0 and 4.0)."""
+        """Split one dataset row's seed (protocols 3.0 and 4.0; 2.0 has one root for all, see `legacy_streams`)."""
+        if self.version == "2.0":
+            raise ConfigError("seed protocol 2.0 derives every MLP from one root seed: use dataset=fresh")
         weights, samples, estimator = np.random.SeedSequence(mlp_seed).spawn(3)
         if self.version == "4.0":
             return Streams(weights, samples, self._digest(mlp_seed, b"whest-4.0-est") % 2**32)

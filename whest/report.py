@@ -19,6 +19,7 @@ from whest.scoring.whest import CaseScore, Score
 
 SCHEMA_VERSION = "2.0"
 Json = dict[str, Any]
+NO_TIMES = dict.fromkeys(("wall_time_s", "backend_time_s", "overhead_time_s", "residual_wall_time_s"))
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,9 @@ class Report:
                 "sampling": _sampling_breakdown(self.cases, self.flops_per_sample),
                 "estimator": estimator_breakdown([case.prediction.cost.charges for case in self.cases], timings),
             },
-            "per_mlp": [_case_json(case, scored) for case, scored in zip(self.cases, self.score.cases, strict=True)],
+            "per_mlp": [
+                _case_json(case, scored, self.limits) for case, scored in zip(self.cases, self.score.cases, strict=True)
+            ],
         }
 
 
@@ -90,7 +93,7 @@ def save_report(report: Report, folder: Path) -> Path:
     return path
 
 
-def _case_json(case: WhiteboxCase, scored: CaseScore) -> Json:
+def _case_json(case: WhiteboxCase, scored: CaseScore, limits: Limits) -> Json:
     prediction = case.prediction
     row = {
         "mlp_index": case.index,
@@ -112,9 +115,27 @@ def _case_json(case: WhiteboxCase, scored: CaseScore) -> Json:
         "output": prediction.output or None,
         "traceback": None,
     }
+    if scored.flags.any:
+        row["traceback"] = _explain_flags(case, scored, limits)
     if prediction.failure is not None:
         row |= _failure_json(prediction.failure)
     return row
+
+
+def _explain_flags(case: WhiteboxCase, scored: CaseScore, limits: Limits) -> str:
+    """Why a case that raised nothing was zeroed all the same."""
+    prediction, timing = case.prediction, case.prediction.timing
+    was = "it was not run" if prediction.refused else "its answer doesn't count"
+    reasons = {
+        "budget_exhausted": f"it costs {prediction.cost.flops:.6g} FLOPs, the budget is {limits.budget:.6g}",
+        "time_exhausted": f"it took {timing.wall_time_s:.4g} s, the limit is {limits.wall_time_limit_s} s",
+        "residual_wall_time_exhausted": f"{timing.residual_wall_time_s:.4g} s of residual time are over the cap of "
+        f"{limits.residual_wall_time_limit_s} s",
+        "combined_budget_exhausted": f"effective compute {scored.effective_compute:.6g} (FLOPs and residual time at "
+        f"{limits.lam:.3g} FLOPs a second) is over the budget of {limits.budget:.6g}",
+    }
+    found = [reasons[name] for name, is_set in asdict(scored.flags).items() if is_set]
+    return f"{'; '.join(found)}: {was}"
 
 
 def _failure_json(failure: Failure) -> Json:
@@ -148,11 +169,10 @@ def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[T
 
 def _spent(charges: Sequence[Charge]) -> Json:
     timings = [charge.timing for charge in charges if charge.timing is not None]
-    unknown = dict.fromkeys(("wall_time_s", "backend_time_s", "overhead_time_s", "residual_wall_time_s"))
     return {
         "flops_used": sum(charge.flops for charge in charges),
         "calls": sum(charge.calls for charge in charges),
-        **(_timing_json(_sum_timings(timings)) if timings else unknown),
+        **(_timing_json(_sum_timings(timings)) if timings else NO_TIMES),
     }
 
 
@@ -168,11 +188,8 @@ def _sampling_breakdown(cases: Sequence[WhiteboxCase], flops_per_sample: float) 
     """What the truth cost: FLOPs always, seconds only for what was drawn in this run."""
     drawn = [case.sampling_time_s for case in cases if case.sampling_time_s is not None]
     n_samples = sum(case.truth.n_samples for case in cases)
-    spent = {
-        "flops_used": round(n_samples * flops_per_sample),
-        "calls": len(cases),
-        "wall_time_s": sum(drawn) if drawn else None,
-    }
+    timing = _timing_json(Timing(backend_time_s=sum(drawn))) if drawn else NO_TIMES
+    spent = {"flops_used": round(n_samples * flops_per_sample), "calls": len(cases), **timing}
     return {**spent, "n_samples": n_samples, "n_mlps_drawn": len(drawn), "by_namespace": {"sampling.forward": spent}}
 
 

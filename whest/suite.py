@@ -5,6 +5,7 @@ stored, so a suite stays small; `benchmarks/bake_suites.py` makes it.
 """
 
 import hashlib
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,11 +64,15 @@ def load_suite(round_name: str) -> Suite:
     if not path.exists():
         known = ", ".join(sorted(p.stem for p in FOLDER.glob("*.npz")))
         raise ConfigError(f"no suite is shipped for round={round_name}; there is one for: {known}. Use dataset=fresh")
-    with np.load(path, allow_pickle=False) as file:
-        header = json.loads(str(file["header"]))
-        arrays = {name: file[name] for name in file.files if name != "header"}
+    damaged = WhestError(f"the shipped suite {path.name} is damaged or of another version: reinstall whest")
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            header = json.loads(str(file["header"]))
+            arrays = {name: file[name] for name in file.files if name != "header"}
+    except Exception as error:  # a broken archive fails in as many ways as it has parts
+        raise damaged from error
     if header["schema"] != SCHEMA or header["sha256"] != _digest(arrays):
-        raise WhestError(f"the shipped suite {path.name} is damaged or of another version: reinstall whest")
+        raise damaged
     truths = [
         Truth(means, errors, float(variance), int(n))
         for means, errors, variance, n in zip(

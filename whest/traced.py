@@ -62,7 +62,9 @@ class Program:
 
 
 def checked_prediction(means: np.ndarray, cost: Cost, timing: Timing) -> Prediction:
-    """An answer of the right shape, refused where it isn't finite."""
+    """An answer of the right shape as float32, refused where it isn't finite."""
+    with np.errstate(over="ignore"):
+        means = means.astype(np.float32)
     bad = int(np.sum(~np.isfinite(means)))
     if bad:
         message = f"the prediction has {bad} of {means.size} values that are NaN or infinite"

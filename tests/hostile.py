@@ -1,0 +1,51 @@
+"""Running an estimator's source in a real worker, for the tests that don't trust it."""
+
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+from whest.case import Limits, Prediction, WhiteboxCase
+from whest.child import WorkerLimits
+from whest.dataset import FreshDataset
+from whest.estimator import EstimatorSpec, SetupContext
+from whest.isolation import Isolation, open_runner
+from whest.scoring.whest import CaseScore, WhestRule
+from whest.truth import PlainTruth
+
+WIDTH, DEPTH = 16, 3
+BUDGET = 10**8
+MATMUL = 2 * WIDTH**3
+DATASET = FreshDataset(width=WIDTH, depth=DEPTH, seed=7, n_mlps=4).load()
+LIMITS = WorkerLimits(wall_time_limit_s=20.0, setup_timeout_s=60.0, memory_limit_mb=None)
+
+
+def spec_of(source: str, folder: Path, mode: str = "traced") -> EstimatorSpec:
+    path = folder / "submission.py"
+    path.write_text(source)
+    return EstimatorSpec("file", mode, None, path, {})  # type: ignore[arg-type]
+
+
+def context(budget: int = BUDGET) -> SetupContext:
+    return SetupContext(WIDTH, DEPTH, budget, 1e11, 20.0, None, 0, ".", None)
+
+
+@contextlib.contextmanager
+def worker(source, folder, mode="traced", fresh=False, hidden=(), budget=BUDGET, **limits):
+    """A runner with the source in a worker of its own."""
+    spec = spec_of(source, folder, mode)
+    isolation = Isolation("process", fresh)
+    with open_runner(isolation, spec, context(budget), replace(LIMITS, **limits), hidden, folder / "xla") as runner:
+        yield runner
+
+
+def predict(source, folder, n_mlps=1, **options) -> list[Prediction]:
+    """What a worker answers for the first MLPs."""
+    with worker(source, folder, **options) as runner:
+        return [runner.predict(DATASET.mlp(row)) for row in DATASET.rows[:n_mlps]]
+
+
+def score(prediction: Prediction, wall_time_limit_s: float = 20.0, budget: int = BUDGET) -> CaseScore:
+    """The case as the rule sees it."""
+    *_, moments = PlainTruth(2000).stream(DATASET.mlp(DATASET.rows[0]))
+    case = WhiteboxCase(0, "x", moments.truth(), prediction, None)
+    return WhestRule(0.1).score_case(case, Limits(budget, 1e11, wall_time_limit_s, None), 1e4)
