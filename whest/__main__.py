@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,12 +24,8 @@ from whest.errors import ConfigError, WhestError
 INTERRUPTED = 130
 
 
-class JobFailedError(Exception):
-    """A job that ended with an exit code of its own; raised so that a sweep counts it as failed."""
-
-    def __init__(self, exit_code: int, message: str) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+class JobFailedError(WhestError):
+    """A job that left its report but no valid score; raised so that a sweep counts it as failed."""
 
 
 def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> float | None:
@@ -48,9 +45,9 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
             report = run(experiment, folder, bars)
     print_report(report, folder, console, show_mlps=read_settings(config).show_mlps)
     if report.meta.status == "interrupted":
-        raise JobFailedError(INTERRUPTED, "interrupted: the report holds the MLPs that were finished")
+        raise KeyboardInterrupt  # everything is saved; a sweep stops here too
     if report.has_errors:
-        raise JobFailedError(1, "the estimator failed: see the report")
+        raise JobFailedError("the estimator failed: see the report")
     return report.score.score
 
 
@@ -110,10 +107,9 @@ def main() -> None:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands exceptions over instead of exiting on its own
     sys.path.insert(0, str(Path.cwd()))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop saves what Ctrl-C saves
     try:
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(carry_out)()
-    except JobFailedError as outcome:
-        _fail(str(outcome), outcome.exit_code)
     except WhestError as error:
         _fail(str(error), error.exit_code)
     except (HydraException, OmegaConfBaseException) as error:
@@ -121,7 +117,7 @@ def main() -> None:
 
         _fail(explain_override(error, config_folder(), sys.argv[1:]), ConfigError.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted", INTERRUPTED)
+        _fail("interrupted; what was finished is saved", INTERRUPTED)
 
 
 def _fail(message: str, exit_code: int) -> None:

@@ -9,7 +9,6 @@ from pydantic import ConfigDict, ValidationError, create_model
 
 from whest.errors import ConfigError
 
-
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 

@@ -90,6 +90,10 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
         submission_dir=estimator.submission_dir,
     )
     isolation = build_target(Isolation, config["isolation"], "isolation")
+    if settings.memory_limit_mb is not None and not isolation.is_process(estimator):
+        raise ConfigError(
+            f"memory_limit_mb={settings.memory_limit_mb:g} needs a worker to limit: add isolation=process"
+        )
     task = Whitebox(
         dataset=dataset,
         sampler=sampler,

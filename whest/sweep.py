@@ -1,10 +1,13 @@
 """A sweep's parent run: made before its jobs start, given their table and curve when they are done."""
 
+import atexit
 import csv
 import json
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +47,9 @@ class SweepRow:
 
 
 class SweepCallback(Callback):
-    """Hydra calls this once before a sweep's first job and once after its last."""
+    """Hydra calls this once before a sweep's first job and once after its last, unless it was interrupted."""
+
+    _abandon: Callable[[], None] | None = None
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         folder = Path(config.hydra.sweep.dir)
@@ -55,8 +60,12 @@ class SweepCallback(Callback):
         client, experiment_id = tracking.connect()
         run = client.create_run(experiment_id, run_name=f"sweep {folder.name}", tags={"whest.kind": "sweep"})
         (folder / PARENT_FILE).write_text(run.info.run_id)
+        self._abandon = partial(_mark_killed, tracking, run.info.run_id)
+        atexit.register(self._abandon)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
+        if self._abandon is not None:
+            atexit.unregister(self._abandon)
         folder = Path(config.hydra.sweep.dir)
         rows = read_sweep(folder)
         if not rows:
@@ -69,6 +78,12 @@ class SweepCallback(Callback):
         tracking = _tracking(config)
         if tracking is not None and (folder / PARENT_FILE).exists():
             _log_sweep(tracking, (folder / PARENT_FILE).read_text().strip(), rows, folder)
+
+
+def _mark_killed(tracking: MlflowTracking, run_id: str) -> None:
+    """An interrupted sweep never ends for Hydra; its parent run does."""
+    client, _ = tracking.connect()
+    client.set_terminated(run_id, "KILLED")
 
 
 def _tracking(config: DictConfig) -> MlflowTracking | None:
