@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from whest.mlp import MLP
-from whest.truth import Moments, Truth, TruthSampler
+from whest.truth import Running, Truth, TruthSampler
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -30,11 +30,11 @@ class TruthCache:
         """The cached truth, or None where there is none or it is damaged."""
         return read_entry(self._path(sampler, mlp))
 
-    def draw(self, sampler: TruthSampler, mlp: MLP, stream: Iterable[Moments] | None = None) -> Truth:
+    def draw(self, sampler: TruthSampler, mlp: MLP, stream: Iterable[Running] | None = None) -> Truth:
         """Exhaust the sampler's stream and keep what it gave."""
         moments = deque(stream if stream is not None else sampler.stream(mlp), maxlen=1)
         truth = moments.pop().truth()
-        assert truth.n_samples == sampler.n_samples, "a sampler's stream ended early"
+        assert truth.n_samples >= sampler.n_samples, "a sampler's stream ended early"
         write_entry(self._path(sampler, mlp), truth)
         return truth
 
@@ -60,6 +60,7 @@ def write_entry(path: Path, truth: Truth) -> None:
         standard_errors=truth.standard_errors,
         avg_variance=truth.avg_variance,
         n_samples=truth.n_samples,
+        n_replicates=truth.n_replicates or 0,
     )
     content = buffer.getvalue()
     write_atomically(path, hashlib.sha256(content).digest() + content)
@@ -75,7 +76,13 @@ def read_entry(path: Path) -> Truth | None:
     if hashlib.sha256(content).digest() != digest:
         return None
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return Truth(file["means"], file["standard_errors"], float(file["avg_variance"]), int(file["n_samples"]))
+        return Truth(
+            file["means"],
+            file["standard_errors"],
+            float(file["avg_variance"]),
+            int(file["n_samples"]),
+            int(file["n_replicates"]) or None,
+        )
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -17,7 +17,7 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from whest.truth import Moments
+from whest.truth import Running
 
 T = TypeVar("T")
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Progress(Protocol):
     def each(self, items: Sequence[T], label: str) -> Iterator[T]: ...
 
-    def samples(self, stream: Iterable[Moments], label: str, n_samples: int) -> Iterator[Moments]: ...
+    def samples(self, stream: Iterable[Running], label: str, n_samples: int) -> Iterator[Running]: ...
 
 
 class SilentProgress:
@@ -34,7 +34,7 @@ class SilentProgress:
     def each(self, items: Sequence[T], label: str) -> Iterator[T]:
         return iter(items)
 
-    def samples(self, stream: Iterable[Moments], label: str, n_samples: int) -> Iterator[Moments]:
+    def samples(self, stream: Iterable[Running], label: str, n_samples: int) -> Iterator[Running]:
         return iter(stream)
 
 
@@ -75,7 +75,7 @@ class BarProgress:
             yield item
             self._bars.advance(bar)
 
-    def samples(self, stream: Iterable[Moments], label: str, n_samples: int) -> Iterator[Moments]:
+    def samples(self, stream: Iterable[Running], label: str, n_samples: int) -> Iterator[Running]:
         bar = self._bars.add_task(label, total=n_samples, rated=True)
         for moments in stream:
             self._bars.update(bar, completed=moments.n_samples)

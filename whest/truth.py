@@ -31,6 +31,8 @@ class Truth:
     avg_variance: float
     """Variance of one sample, averaged over the final layer."""
     n_samples: int
+    n_replicates: int | None = None
+    """Independent replicates behind the standard errors, where samples aren't independent themselves."""
 
     @property
     def floor_mse(self) -> float:
@@ -61,6 +63,15 @@ class Moments:
         return Truth(rounded, errors.astype(np.float32), float(np.mean(final_variance)), n)
 
 
+class Running(Protocol):
+    """What has been drawn so far."""
+
+    @property
+    def n_samples(self) -> int: ...
+
+    def truth(self) -> Truth: ...
+
+
 class TruthSampler(Protocol):
     """Draws truth for one MLP. `version` changes whenever the numbers drawn change."""
 
@@ -73,8 +84,8 @@ class TruthSampler(Protocol):
     @property
     def resample(self) -> bool: ...
 
-    def stream(self, mlp: MLP) -> Iterator[Moments]:
-        """Running moments after each block; the last has all `n_samples`."""
+    def stream(self, mlp: MLP) -> Iterator[Running]:
+        """What has been drawn after each block; the last has all `n_samples`, or a little more."""
         ...
 
 
