@@ -8,6 +8,7 @@ start-up, the worker, metering, scoring, the report. The peer is installed from 
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -15,7 +16,7 @@ import venv
 from pathlib import Path
 from tempfile import mkdtemp
 
-N_MLPS, WIDTH, DEPTH, SEED, N_SAMPLES = 100, 256, 8, 1, 2000
+N_MLPS, WIDTH, DEPTH, SEED, N_SAMPLES, REPEATS = 100, 256, 8, 1, 2000, 3
 PEER = Path("outputs/peer").absolute()
 PEER_ESTIMATOR = '''"""Covariance propagation in gain form, on the peer's own arrays."""
 import flopscope as flops
@@ -86,7 +87,8 @@ def main() -> None:
     ]  # fmt: skip
     seconds: dict[str, list[float]] = {"whest": [], "peer": []}
     mses = {}
-    for _ in range(3):
+    for repeat in range(REPEATS):
+        print(f"repeat {repeat + 1} of {REPEATS}", file=sys.stderr, flush=True)
         elapsed, _ = timed([*ours, f"hydra.run.dir={folder / 'run'}"])
         seconds["whest"].append(elapsed)
         elapsed, printed = timed(theirs, env={**os.environ, "NO_COLOR": "1"})
@@ -94,11 +96,11 @@ def main() -> None:
         mses["peer"] = json.loads(printed[printed.index("{") :])["results"]["final_layer_mse"]
     report = json.loads((folder / "run" / "report.json").read_text())
     mses["whest"] = report["results"]["final_layer_mse"]
-    print("| harness | seconds (median of 3) | final-layer MSE |")
+    print(f"| harness | seconds (median of {REPEATS}) | final-layer MSE |")
     print("|---|---|---|")
     for name in ("whest", "peer"):
-        print(f"| {name} | {sorted(seconds[name])[1]:.1f} | {mses[name]:.4g} |")
-    print(f"\n{sorted(seconds['peer'])[1] / sorted(seconds['whest'])[1]:.1f}x faster")
+        print(f"| {name} | {statistics.median(seconds[name]):.1f} | {mses[name]:.4g} |")
+    print(f"\n{statistics.median(seconds['peer']) / statistics.median(seconds['whest']):.1f}x faster")
 
 
 if __name__ == "__main__":

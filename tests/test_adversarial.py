@@ -6,6 +6,7 @@ Where a program's cost is the point, it is metered in a worker by the process th
 import os
 import signal
 import textwrap
+from pathlib import Path
 
 import pytest
 from hostile import BUDGET, DATASET, DEPTH, MATMUL, WIDTH, predict, score, worker
@@ -101,6 +102,17 @@ CHARGED = {
         "k = jax.random.key(0, impl='rbg')\nout = out + jax.random.normal(k, (100, 16)).sum()",
         100 * 16 * (30 + 39),
     ),
+    "arithmetic by looking it up in a table": (
+        "table = jnp.asarray(np.arange(256.0, dtype=np.float32))\n"
+        "i = lax.bitcast_convert_type(mlp.weights[0], jnp.uint8).reshape(-1)\n"
+        "out = out + table[i].max() * 0",
+        1024 * 8,
+    ),
+    "products of bits by the word": (
+        "b = lax.bitcast_convert_type(mlp.weights[0], jnp.uint32)\n"
+        "out = out + (lax.population_count(b[:, None, :] ^ b[None, :, :]).sum() * 0).astype(jnp.float32)",
+        16**3 * 32,
+    ),
     "recomputation behind remat": (
         "f = jax.checkpoint(lambda w: jnp.sin(w @ w))\n"
         "out = out + jax.grad(lambda w: f(w).sum())(mlp.weights[0]).sum()",
@@ -153,6 +165,26 @@ REFUSED = {
     "a lazily computed object": ("out = (row for row in mlp.weights)", "PREDICT_ERROR"),
     "NaN": ("out = out + jnp.nan", "NON_FINITE"),
     "a NaN payload in one cell": ("out = out.at[0, 3].set(jnp.nan)", "NON_FINITE"),
+    "a loop of negative length": (
+        "w = mlp.weights[0]\nout = out + lax.scan(lambda c, _: (c @ w, None), w, None, length=-(10**9))[0].sum() * 0",
+        "UNMETERABLE",
+    ),
+    "an array of negative size": ("_ = jnp.sin(jnp.tile(mlp.weights.reshape(-1), -(10**6)))", "UNMETERABLE"),
+    "a loop body that declares smaller shapes than it is given": (
+        "w = mlp.weights[0]\n"
+        "n = 10 + (w[0, 0] * 0).astype(int)\n"
+        "base = jax.make_jaxpr(lambda w, n: lax.while_loop(\n"
+        "    lambda s: s[1] < n, lambda s: [s[0] + (w @ w).sum(), s[1] + 1], [0.0, 0]))(w, n)\n"
+        "eqn = next(e for e in base.eqns if e.primitive.name == 'while')\n"
+        "def body(w, c, i):\n"
+        "    h = lax.dot_general(w, w, (((1,), (0,)), ((), ())))\n"
+        "    return [c + lax.reduce_sum(h, axes=(0, 1)), lax.add(i, jnp.int32(1))]\n"
+        "shape = jax.ShapeDtypeStruct\n"
+        "small = jax.make_jaxpr(body)(shape((1, 1), jnp.float32), shape((), jnp.float32), shape((), jnp.int32))\n"
+        "r, _ = eqn.primitive.bind(n, w, jnp.float32(0), jnp.int32(0), **{**eqn.params, 'body_jaxpr': small})\n"
+        "out = out + r",
+        "UNMETERABLE",
+    ),
     "the wrong shape": ("out = out.T", "BAD_SHAPE"),
     "whole numbers": ("out = out.astype(int)", "PREDICT_ERROR"),
     "endless recursion": ("def f(x):\n    return f(x)\nout = f(out)", "PREDICT_ERROR"),
@@ -196,12 +228,8 @@ def test_a_death_is_reported_and_survived(name, mode, tmp_path):
 
 
 def test_a_death_costs_one_mlp_and_the_next_is_answered(tmp_path):
-    mark = tmp_path / "died"
-    body = (
-        f"if mlp.name and mlp.name == {DATASET.rows[0].name!r}:\n    open({str(mark)!r}, 'w').close()\n    os._exit(3)"
-    )
+    body = f"if mlp.name == {DATASET.rows[0].name!r}:\n    os._exit(3)"
     first, second, third = predict(estimator(body), tmp_path, n_mlps=3, mode="eager")
-    assert mark.exists()
     assert first.failure.code == "WORKER_DIED"
     assert "exit code 3" in first.failure.message
     assert second.failure is None
@@ -403,6 +431,124 @@ def test_setup_is_told_the_rules_and_nothing_of_the_mlps(tmp_path):
         "wall_time_limit_s", "width",
     ]  # fmt: skip
     assert f"context {known}" in prediction.output
+
+
+def test_nothing_but_the_scratch_folder_can_be_written(tmp_path):
+    """Neither our code nor another worker's folder: code planted there would run outside the sandbox."""
+    body = (
+        "import whest\n"
+        "def attempt(path):\n"
+        "    try:\n        open(path, 'w').close()\n        return 'written'\n"
+        "    except OSError as error:\n        return type(error).__name__\n"
+        "top = os.path.dirname(os.environ['HOME'])\n"
+        "found = [d for d in os.listdir(top) if d.startswith('whest-worker-')]\n"
+        "others = [d for d in found if os.path.join(top, d) != os.environ['HOME']]\n"
+        "print('others', [attempt(f'{top}/{d}/jaxtyping.py') for d in others])\n"
+        "print('code', attempt(os.path.join(os.path.dirname(whest.__file__), 'planted.py')))\n"
+        "print('scratch', attempt(os.path.join(os.environ['HOME'], 'mine')))"
+    )
+    with worker(estimator(body), tmp_path) as runner:
+        prediction = runner.predict(DATASET.mlp(DATASET.rows[0]))
+        in_force = runner.protections["read_only_files"]
+    assert "scratch written" in prediction.output, prediction.failure
+    if not in_force:
+        pytest.skip("this kernel can't make the files read-only for a worker")
+    assert "code OSError" in prediction.output
+    assert "'written'" not in prediction.output
+
+
+def forged_reply(charges, timing=""):
+    """The source of a prediction's header with these costs and times."""
+    cost = '{"cost": {"charges": [' + charges + ']}, "timing": {' + timing + '}, "compile_time_s": 0}'
+    return repr(('{"message": ' + cost + ', "arrays": []}').encode())
+
+
+FORGED = {
+    "deep nesting": "b'[' * 20000",
+    "no message": """b'{"message": null, "arrays": []}'""",
+    "a list for a message": """b'{"message": [], "arrays": []}'""",
+    "a dtype that is code": """b'{"message": {}, "arrays": [["(1,,2)f4", [1]]]}'""",
+    "a shape of truth values": """b'{"message": {}, "arrays": [["float32", [true]]]}'""",
+    "a shape beyond counting": """b'{"message": {}, "arrays": [["float32", [0, 1000000000000000000000000000000]]]}'""",
+    "more than there is": """b'{"message": {}, "arrays": [["float32", [999999999999]]]}'""",
+    "half a character": """b'{"message": {"broken": "\\\\ud800"}, "arrays": []}'""",
+    "times that aren't numbers": forged_reply("", '"backend_time_s": NaN'),
+    "a cost below zero": forged_reply('{"namespace": "", "operation": "x", "flops": -5, "calls": 1}'),
+    "a cost beyond counting": forged_reply(
+        '{"namespace": "", "operation": "x", "flops": ' + "9" * 400 + ', "calls": 1}'
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(FORGED))
+def test_a_forged_answer_fails_its_own_mlp(name, tmp_path):
+    body = (
+        "import struct\n"
+        "if mlp.name != 'warm-up':\n"
+        f"    header = {FORGED[name]}\n"
+        "    os.write(int(sys.argv[3]), struct.pack('<Q', len(header)) + header)\n"
+        "    time.sleep(600)"
+    )
+    (prediction,) = predict(estimator(body), tmp_path, mode="eager", wall_time_limit_s=4.0)
+    assert prediction.means is None
+    assert prediction.failure is not None
+    assert prediction.failure.message.encode()  # printable
+
+
+def test_a_worker_that_stops_reading_is_killed(tmp_path):
+    body = (
+        "import fcntl, json, struct\n"
+        "if mlp.name != 'warm-up':\n"
+        "    fcntl.fcntl(int(sys.argv[2]), 1031, 4096)\n"
+        "    message = {'cost': {'charges': []}, 'timing': {}, 'failure': None, 'compile_time_s': 0}\n"
+        "    header = json.dumps({'message': message, 'arrays': []}).encode()\n"
+        "    os.write(int(sys.argv[3]), struct.pack('<Q', len(header)) + header)\n"
+        "    time.sleep(600)"
+    )
+    first, second = predict(estimator(body), tmp_path, n_mlps=2, mode="eager", wall_time_limit_s=2.0)
+    assert first.means is None
+    assert second.means is None
+    assert score(second, wall_time_limit_s=2.0).flags.time_exhausted
+
+
+def test_a_giant_output_is_read_at_its_end_only(tmp_path):
+    (prediction,) = predict(estimator("os.ftruncate(1, 2**43)"), tmp_path)
+    assert prediction.failure is None
+    assert len(prediction.output) <= 4000
+
+
+def test_workers_die_with_their_parent(tmp_path):
+    import subprocess
+    import sys
+
+    import psutil
+
+    if not sys.platform.startswith("linux"):
+        pytest.skip("needs Linux's parent-death signal")
+    source = estimator("if mlp.name != 'warm-up':\n    while True: pass")
+    script = tmp_path / "parent.py"
+    script.write_text(
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from pathlib import Path\nfrom hostile import predict\n"
+        f"predict({source!r}, Path(sys.argv[2]), mode='eager', wall_time_limit_s=None)\n"
+    )
+    parent = subprocess.Popen([sys.executable, script, str(Path(__file__).parent), str(tmp_path)])
+    try:
+        workers = []
+        for _ in range(600):
+            workers = psutil.Process(parent.pid).children(recursive=True)
+            if any(process.cpu_times().user > 4 for process in workers if process.is_running()):
+                break
+            psutil.wait_procs([], timeout=0)
+            import time
+
+            time.sleep(0.1)
+        assert workers
+    finally:
+        parent.kill()
+        parent.wait()
+    _, alive = psutil.wait_procs(workers, timeout=10)
+    assert not alive
 
 
 def test_no_process_or_folder_is_left_behind(tmp_path):

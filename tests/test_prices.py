@@ -160,7 +160,7 @@ def test_moving_data_is_free():
     def shuffle(x):
         return jnp.concatenate([x.T[:3], x[5:8]]).reshape(-1)[jnp.arange(3)]
 
-    assert meter(shuffle)(SQUARE).flops <= 12  # three indices are compared and mended
+    assert meter(shuffle)(SQUARE).flops <= 40  # three look-ups, their indices compared and mended
 
 
 def test_every_formula_names_a_real_operation():

@@ -19,7 +19,7 @@ import psutil
 
 from whest.case import Failure
 from whest.estimator import EstimatorSpec, SetupContext
-from whest.wire import Channel, ChannelClosedError, DeadlineError, Message
+from whest.wire import LARGEST_ARRAYS, Channel, ChannelClosedError, DeadlineError, Message
 from whest.worker_roles import write_spec
 
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XLA_FLAGS", "NPROC", "CUDA_VISIBLE_DEVICES")
@@ -72,7 +72,7 @@ class Worker:
         theirs_in, ours_out = os.pipe()
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "whest.worker", role, str(theirs_in), str(theirs_out)],
+                [sys.executable, "-P", "-m", "whest.worker", role, str(theirs_in), str(theirs_out)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -94,29 +94,45 @@ class Worker:
             "spent": str(self.spent),
         }
         self.protections: dict[str, bool] = {}
+        self._is_ready = False
+        with suppress(ChannelClosedError):  # a worker that is gone says so when it is asked
+            self._channel.send(self._start, deadline=time.monotonic() + START_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def wait_until_ready(self) -> None:
-        """Workers are started side by side; the first request waits for the imports."""
-        if not self.protections:
-            ready, _ = self.ask(self._start, timeout_s=START_TIMEOUT_S)
-            self.protections = {str(name): bool(value) for name, value in ready.get("protections", {}).items()} or {
-                "": False
-            }
+        """Workers import side by side; whoever needs one waits for it here."""
+        if not self._is_ready:
+            ready, _ = self._await(time.monotonic(), START_TIMEOUT_S)
+            found = ready.get("protections")
+            self.protections = {str(k): bool(v) for k, v in found.items()} if isinstance(found, dict) else {}
+            self._is_ready = True
 
     def ask(
-        self, message: Message, arrays: Sequence[np.ndarray] = (), timeout_s: float | None = None
+        self,
+        message: Message,
+        arrays: Sequence[np.ndarray] = (),
+        timeout_s: float | None = None,
+        largest_arrays: int = LARGEST_ARRAYS,
     ) -> tuple[Message, list[np.ndarray]]:
         """One question and its answer; anything else is a `WorkerFailedError`, and the worker is gone."""
-        started = time.monotonic()
+        return self._await(time.monotonic(), timeout_s, (message, arrays), largest_arrays)
+
+    def _await(
+        self,
+        started: float,
+        timeout_s: float | None,
+        question: tuple[Message, Sequence[np.ndarray]] | None = None,
+        largest_arrays: int = LARGEST_ARRAYS,
+    ) -> tuple[Message, list[np.ndarray]]:
         deadline = None if timeout_s is None else started + timeout_s
         tick_s = WATCHING_TICK_S if self._limits.memory_limit_mb else IDLE_TICK_S
         try:
-            self._channel.send(message, arrays)
-            reply, results = self._channel.receive(deadline, self._watch_memory, tick_s)
+            if question is not None:
+                self._channel.send(*question, deadline=deadline, watch=self._watch_memory, tick_s=tick_s)
+            reply, results = self._channel.receive(deadline, self._watch_memory, tick_s, largest_arrays)
         except DeadlineError:
             elapsed = time.monotonic() - started
             self.kill()
@@ -158,16 +174,21 @@ class Worker:
 
     def output(self) -> str:
         """What was printed since the last look, its end where it is long."""
-        with suppress(OSError), self._output.open("rb") as file:
-            file.seek(self._output_read)
-            fresh = file.read()
-            self._output_read += len(fresh)
-            return fresh.decode(errors="replace")[-OUTPUT_CHARACTERS:]
-        return ""
+        start, self._output_read = self._output_read, self._output_size()
+        return self._read_output(max(start, self._output_read - OUTPUT_CHARACTERS))
 
     def _tail(self) -> str:
+        return self._read_output(max(0, self._output_size() - OUTPUT_CHARACTERS))
+
+    def _output_size(self) -> int:
         with suppress(OSError):
-            return self._output.read_bytes()[-OUTPUT_CHARACTERS:].decode(errors="replace")
+            return self._output.stat().st_size
+        return 0
+
+    def _read_output(self, start: int) -> str:
+        with suppress(OSError), self._output.open("rb") as file:
+            file.seek(start)
+            return file.read(OUTPUT_CHARACTERS).decode(errors="replace").replace("\0", "")
         return ""
 
     def flops_spent(self) -> float:

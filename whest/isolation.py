@@ -100,9 +100,9 @@ class TracedProcessRunner:
         try:
             is_new = self._evaluator is None
             if self._evaluator is None:
-                self._evaluator = Worker("evaluate", self._world)  # starts while the estimator is traced
+                self._evaluator = Worker("evaluate", self._world)
                 if self._program is None:
-                    output = self._trace()
+                    output = self._trace(self._evaluator)
                 self._load(self._evaluator)
             compile_time_s = time.monotonic() - started if is_new else 0.0
             if self._refused:
@@ -113,13 +113,20 @@ class TracedProcessRunner:
         except WorkerFailedError as error:
             self._drop()
             return Prediction(None, self._cost, failure=error.failure, output=output)
+        except Exception as error:
+            self._drop()
+            return Prediction(None, self._cost, failure=_unexpected(error), output=output)
         return replace(prediction, compile_time_s=compile_time_s, output=output)
 
-    def _trace(self) -> str:
-        """Ask a worker of its own for the program; it is gone before the first weight is sent anywhere."""
+    def _trace(self, evaluator: Worker) -> str:
+        """Ask a worker of its own for the program; it is gone before the first weight is sent anywhere.
+
+        Both workers import side by side, but the evaluator has all it needs before the estimator's first line runs.
+        """
         timeout_s = self._world.limits.setup_timeout_s
         worker = Worker("trace", self._world)
         try:
+            evaluator.wait_until_ready()
             worker.wait_until_ready()
             self.protections = worker.protections
             try:
@@ -146,7 +153,7 @@ class TracedProcessRunner:
         evaluator.wait_until_ready()
         timeout_s = self._world.limits.setup_timeout_s
         try:
-            reply, _ = evaluator.ask({"do": "load", **document}, constants, timeout_s=timeout_s)
+            reply, _ = evaluator.ask({**document, "do": "load"}, constants, timeout_s=timeout_s)
         except WorkerFailedError as error:
             if error.is_timeout:
                 self._fail_all(Failure("SETUP_TIMEOUT", f"compiling took more than {timeout_s} s: killed"))
@@ -161,13 +168,20 @@ class TracedProcessRunner:
         limit = self._world.limits.wall_time_limit_s
         message, arrays = write_mlp(mlp)
         try:
-            reply, results = evaluator.ask(message, arrays, None if limit is None else limit + GRACE_S)
+            reply, results = evaluator.ask(
+                message, arrays, None if limit is None else limit + GRACE_S, _largest_answer(self._world.context)
+            )
         except WorkerFailedError as error:
             self._drop()
             if error.is_timeout:
                 return Prediction(None, self._cost, Timing(backend_time_s=error.elapsed_s))
             return Prediction(None, self._cost, Timing(backend_time_s=error.elapsed_s), error.failure)
         return _read_prediction(reply, results, self._world.context)
+
+
+def _largest_answer(context: SetupContext) -> int:
+    """Bytes of a prediction, with room for a wrong one that deserves a good message."""
+    return 64 * context.depth * context.width + 2**20
 
 
 class EagerProcessRunner:
@@ -201,10 +215,13 @@ class EagerProcessRunner:
             if self._worker is None:
                 self._worker = self._start()
                 compile_time_s = time.monotonic() - started
+            return replace(self._run(self._worker, mlp), compile_time_s=compile_time_s)
         except WorkerFailedError as error:
             self._drop()
             return Prediction(None, NOTHING_SPENT, failure=error.failure)
-        return replace(self._run(self._worker, mlp), compile_time_s=compile_time_s)
+        except Exception as error:
+            self._drop()
+            return Prediction(None, NOTHING_SPENT, failure=_unexpected(error))
 
     def _start(self) -> Worker:
         self._worker = worker = Worker("eager", self._world)
@@ -228,7 +245,9 @@ class EagerProcessRunner:
         message, arrays = write_mlp(mlp)
         started = time.monotonic()
         try:
-            reply, results = worker.ask(message, arrays, None if limit is None else limit + GRACE_S)
+            reply, results = worker.ask(
+                message, arrays, None if limit is None else limit + GRACE_S, _largest_answer(self._world.context)
+            )
         except WorkerFailedError as error:
             spent = Cost((Charge("", "spent before the worker ended", round(worker.flops_spent()), 1),))
             timing = Timing(residual_wall_time_s=error.elapsed_s)
@@ -243,18 +262,33 @@ class EagerProcessRunner:
         return replace(prediction, timing=timing, output=worker.output())
 
 
+def _unexpected(error: Exception) -> Failure:
+    """Whatever a worker's answer made of us: its MLP fails, the suite goes on."""
+    return Failure("WORKER_DIED", f"the worker's answer could not be used ({type(error).__name__}: {error})"[:1000])
+
+
 def _read_failure(fields: Any) -> Failure:
     return _validated(Failure, fields)
 
 
 def _read_cost(fields: Any) -> Cost:
-    return _validated(Cost, fields)
+    cost: Cost = _validated(Cost, fields)
+    if any(not 0 <= charge.flops < 2**100 or charge.calls < 0 for charge in cost.charges):
+        raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent a cost that isn't a number of FLOPs"), 0.0)
+    return cost
+
+
+def _read_timing(fields: Any) -> Timing:
+    timing: Timing = _validated(Timing, fields)
+    if not all(0 <= seconds < 1e9 for seconds in vars(timing).values()):
+        raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent times that aren't seconds"), 0.0)
+    return timing
 
 
 def _read_prediction(reply: Message, results: list[np.ndarray], context: SetupContext) -> Prediction:
     """A worker's answer, believed only as far as its form is right."""
-    cost, timing = _read_cost(reply.get("cost")), _validated(Timing, reply.get("timing"))
-    compile_time_s = float(reply.get("compile_time_s") or 0.0)
+    cost, timing = _read_cost(reply.get("cost")), _read_timing(reply.get("timing"))
+    compile_time_s = _read_timing({"overhead_time_s": reply.get("compile_time_s")}).overhead_time_s
     if reply.get("failure") is not None:
         return Prediction(None, cost, timing, _read_failure(reply["failure"]), compile_time_s)
     if not results:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
 
 from whest.errors import UnmeterableError
 from whest.prices import price
@@ -117,9 +117,49 @@ def cost_of(program: ClosedJaxpr) -> Cost:
 
 def estimate_cost(program: ClosedJaxpr) -> Estimate:
     """The cost of a traced program, data-dependent loops told apart."""
+    check_shapes(program)
     loops: dict[Path, tuple[Entry, ...]] = {}
     entries = _Walk(loops).program(program, (), "")
     return Estimate(tuple(entries), loops)
+
+
+def check_shapes(program: ClosedJaxpr) -> None:
+    """Refuse a program whose parts declare other shapes than they are given: priced as one, it would run as another."""
+    try:
+        check_jaxpr(program.jaxpr)
+    except Exception as error:
+        raise UnmeterableError(f"the program is inconsistent: {str(error).splitlines()[0]}") from None
+    for eqn in program.jaxpr.eqns:
+        for inner, given in _given(eqn):
+            if [_kind(aval) for aval in inner.in_avals] != given:
+                raise UnmeterableError(
+                    f"the program is inconsistent: a part of `{eqn.primitive.name}` is given other shapes"
+                )
+            check_shapes(inner)
+
+
+def _kind(aval: Any) -> tuple[Any, ...]:
+    return tuple(aval.shape), str(aval.dtype)
+
+
+def _given(eqn: JaxprEqn) -> list[tuple[ClosedJaxpr, list[tuple[Any, ...]]]]:
+    """Each program an equation contains, with the shapes of what it is really given."""
+    inner = sub_programs(eqn)
+    operands = [_kind(var.aval) for var in eqn.invars]
+    name, params = eqn.primitive.name, eqn.params
+    if inner is None:
+        return []
+    if name == "scan":
+        whole = params["num_consts"] + params["num_carry"]
+        slices = [(shape[1:], dtype) for shape, dtype in operands[whole:]]
+        return [(inner[0], operands[:whole] + slices)]
+    if name == "while":
+        n_test, n_body = params["cond_nconsts"], params["body_nconsts"]
+        carried = operands[n_test + n_body :]
+        return [(inner[0], operands[:n_test] + carried), (inner[1], operands[n_test : n_test + n_body] + carried)]
+    if name == "cond":
+        return [(branch, operands[1:]) for branch in inner]
+    return [(inner[0], list(call_arguments(eqn, operands)))]
 
 
 def _total(entries: Iterable[Entry]) -> Cost:
@@ -203,7 +243,10 @@ class _Walk:
             outputs = [var.aval for var in eqn.outvars]
             return [Entry(scope, name, price(eqn.primitive, inputs, outputs, eqn.params), 1)]
         if name == "scan":
-            return _times(self.program(inner[0], (*path, 0), scope), eqn.params["length"])
+            length = eqn.params["length"]
+            if type(length) is not int or length < 0:
+                raise UnmeterableError(f"`scan` with length {length!r}: a length is a whole number from 0")
+            return _times(self.program(inner[0], (*path, 0), scope), length)
         if name == "cond":
             return self._cond(inner, path, scope)
         if name == "while":

@@ -69,7 +69,14 @@ def vocabulary() -> dict[str, Primitive]:
 
 ENUMS = {
     kind.__name__: kind
-    for kind in (lax.GatherScatterMode, lax.Precision, lax.RandomAlgorithm, lax.FftType, lax.RoundingMethod)
+    for kind in (
+        lax.GatherScatterMode,
+        lax.Precision,
+        lax.RandomAlgorithm,
+        lax.FftType,
+        lax.RoundingMethod,
+        lax.DotAlgorithmPreset,
+    )
 }
 RECORDS = {
     kind.__name__: kind for kind in (lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers, lax.ConvDimensionNumbers)
@@ -85,6 +92,10 @@ def key_dtypes() -> dict[str, Any]:
 
 def _generator(dtype: Any) -> str:
     return next(name for name, known in key_dtypes().items() if known == dtype)
+
+
+STAYS = frozenset(("device_put", "sharding_constraint"))
+"""Operations that only say where an array lives."""
 
 
 @dataclass
@@ -113,6 +124,9 @@ class _Writer:
         for eqn in program.jaxpr.eqns:
             here = ".".join(label for label in (scope, label_of(eqn)) if label)
             operands = [self._atom(atom, names) for atom in eqn.invars]
+            if eqn.primitive.name in STAYS:
+                names.update(zip(eqn.outvars, operands, strict=True))
+                continue
             inner = _called(eqn)
             if inner is not None:
                 inside = dict(zip(inner.jaxpr.invars, call_arguments(eqn, operands), strict=True))
@@ -128,7 +142,8 @@ class _Writer:
         if not isinstance(atom, Literal):
             return names[atom]
         if getattr(atom.aval, "weak_type", False):
-            return {"scalar": atom.val.item() if hasattr(atom.val, "item") else atom.val}
+            value = atom.val.item() if hasattr(atom.val, "item") else atom.val
+            return {"complex": [value.real, value.imag]} if isinstance(value, complex) else {"scalar": value}
         return self._constant(atom.val)
 
     def _constant(self, value: Any) -> Json:
@@ -161,7 +176,7 @@ class _Writer:
             return {"key_dtype": _generator(value)}
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"dtype": np.dtype(value).name}
-        if type(value).__name__ == "UnspecifiedValue":
+        if type(value).__name__ == "UnspecifiedValue" or type(value).__name__.endswith("Sharding"):
             return None
         raise UnmeterableError(
             f"`{eqn.primitive.name}` can't leave the worker: parameter type {type(value).__name__} isn't plain data"
@@ -236,6 +251,8 @@ class _Reader:
             return values[atom]
         if "scalar" in atom:
             return atom["scalar"]
+        if "complex" in atom:
+            return complex(*atom["complex"])
         if "key" in atom:
             return jax.random.wrap_key_data(self._atom(atom["key"], values), impl=atom["kind"])
         return self.arrays[atom["array"]]

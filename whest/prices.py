@@ -23,9 +23,9 @@ Params = Mapping[str, Any]
 Price = Callable[[Sequence[Aval], Sequence[Aval], Params], float]
 
 FREE = frozenset(
-    "reshape broadcast_in_dim transpose squeeze expand_dims slice dynamic_slice dynamic_update_slice concatenate pad "
-    "rev gather iota copy copy_p bitcast_convert_type stop_gradient random_wrap random_unwrap split "
-    "optimization_barrier reduce_precision real imag device_put create_token empty "
+    "reshape broadcast_in_dim transpose squeeze expand_dims slice dynamic_update_slice concatenate pad "
+    "rev iota copy copy_p bitcast_convert_type stop_gradient random_wrap random_unwrap split "
+    "optimization_barrier real imag device_put create_token empty "
     "pvary sharding_constraint layout_constraint mesh_cast clone stack unstack name platform_index empty2 "
     "tile broadcast_to".split()
 )
@@ -33,7 +33,7 @@ ELEMENTWISE = frozenset(
     "add sub mul div rem neg sign abs max min floor ceil round nextafter exp expm1 log log1p sqrt rsqrt cbrt "
     "sin cos tan tanh atan2 pow erf square is_finite add_any "
     "eq ne lt le gt ge and or xor not shift_left shift_right_logical shift_right_arithmetic "
-    "population_count clz select_n clamp complex conj".split()
+    "clz select_n clamp complex conj reduce_precision".split()
 )
 REDUCTIONS = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor".split())
 PREFIX_SUMS = frozenset("cumsum cumprod cummax cummin".split())
@@ -55,9 +55,18 @@ RNG_BIT_GENERATOR_FLOPS = 30
 """One 32-bit word of XLA's own generator (Philox: ten rounds of wide multiplies, xors and adds give four words)."""
 
 
+COMPLEX_FACTORS = {
+    **{"mul": 6, "integer_pow": 6, "reduce_prod": 6, "cumprod": 6, "div": 11, "dot_general": 4},
+    **dict.fromkeys("exp expm1 log log1p sin cos tan tanh sqrt rsqrt cbrt pow".split(), 6),
+    "conv_general_dilated": 1,  # XLA's own figure counts complex products already
+}
+
+
 def price(primitive: Primitive, inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     """FLOPs of one call, float64 and complex work at their higher price."""
     name = primitive.name
+    if any(n < 0 for aval in (*inputs, *outputs) for n in getattr(aval, "shape", ())):
+        raise UnmeterableError(f"`{name}` has a negative dimension")
     if name in REFUSED:
         raise UnmeterableError(f"`{name}` {REFUSED[name]}: its cost can't be metered, so it can't be used in predict")
     if name in FREE:
@@ -67,16 +76,17 @@ def price(primitive: Primitive, inputs: Sequence[Aval], outputs: Sequence[Aval],
         flops = formula(inputs, outputs, params)
     else:
         flops = _lowered_price(primitive, tuple(inputs), _Frozen(params))
+    if not 0 <= flops < math.inf:
+        raise UnmeterableError(f"`{name}` has no price: its parameters are out of range")
     return flops * _dtype_factor(name, [*inputs, *outputs])
 
 
 def _dtype_factor(name: str, avals: Sequence[Aval]) -> float:
-    """Twice for 64-bit floats; complex numbers twice, and four times in a product of matrices."""
+    """Twice for 64-bit numbers; complex ones by what the operation takes in real arithmetic."""
     dtypes = [np.dtype(aval.dtype) for aval in avals if not jnp.issubdtype(aval.dtype, jax.dtypes.extended)]
     is_complex = any(dtype.kind == "c" for dtype in dtypes)
-    wide = any((dtype.kind == "f" and dtype.itemsize == 8) or dtype == np.complex128 for dtype in dtypes)
-    products = {"dot_general", "conv_general_dilated"}
-    return (2 if wide else 1) * ((4 if name in products else 2) if is_complex else 1)
+    wide = any((dtype.kind in "fiu" and dtype.itemsize == 8) or dtype == np.complex128 for dtype in dtypes)
+    return (2 if wide else 1) * (COMPLEX_FACTORS.get(name, 2) if is_complex else 1)
 
 
 def _size(aval: Aval) -> int:
@@ -114,7 +124,8 @@ def _integer_pow(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params
 
 def _sort(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     """n·log2 n comparisons a lane and key; `top_k` pays for a sort."""
-    lane = inputs[0].shape[params.get("dimension", -1)] if inputs[0].shape else 1
+    axis = params.get("dimension", params.get("axis", params.get("operand_axis", -1)))
+    lane = inputs[0].shape[axis] if inputs[0].shape else 1
     keys = params.get("num_keys", 1)
     return _size(inputs[0]) * max(1, math.ceil(math.log2(max(lane, 2)))) * keys
 
@@ -125,6 +136,33 @@ def _fft(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> flo
     batch = max(_size(inputs[0]), _size(outputs[0])) / max(length, 1)
     is_real = any(np.dtype(aval.dtype).kind == "f" for aval in [*inputs, *outputs])
     return (1.25 if is_real else 2.5) * batch * length * math.log2(max(length, 2))
+
+
+def _look_up(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """log2 of the places to choose from, for each piece fetched: tables can stand in for arithmetic, so they cost."""
+    numbers = params["dimension_numbers"]
+    places = math.prod(inputs[0].shape[axis] for axis in numbers.start_index_map)
+    pieces = math.prod(inputs[1].shape[:-1])
+    return pieces * max(1, math.ceil(math.log2(max(places, 2))))
+
+
+def _dynamic_slice(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """One piece fetched."""
+    return max(1, math.ceil(math.log2(max(_size(inputs[0]) / max(_size(outputs[0]), 1), 2))))
+
+
+def _scatter(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """One an updated element."""
+    return _size(inputs[2])
+
+
+def _population_count(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """One a bit: products of bits would otherwise be had by the word."""
+    return _size(outputs[0]) * 8 * np.dtype(inputs[0].dtype).itemsize
+
+
+def _log_sum_exp(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    return 4 * _size(inputs[0])
 
 
 def _words(aval: Aval, bit_width: int) -> float:
@@ -165,8 +203,7 @@ def _lu(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> floa
 def _householder(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     """Reflections of an m x n panel (geqrf), and as much again to form Q from them (orgqr)."""
     batch, m, n = _matrix(inputs[0])
-    k = min(m, n)
-    return batch * 2 * (m * n * k - (m + n) * k**2 / 2 + k**3 / 3)
+    return batch * _householder_flops(m, n)
 
 
 def _qr(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
@@ -211,6 +248,15 @@ def _tridiagonal(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params
     return batch * 4 * n**3 / 3
 
 
+def _hessenberg(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    batch, n, _ = _matrix(inputs[0])
+    return batch * 10 * n**3 / 3
+
+
+def _rng_uniform(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    return (RNG_BIT_GENERATOR_FLOPS + 4) * _size(outputs[0])
+
+
 def _tridiagonal_solve(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     return 8 * _size(outputs[0])
 
@@ -224,6 +270,12 @@ FORMULAS: dict[str, Price] = {
     "argmin": _reduction,
     "dot_general": _dot_general,
     "integer_pow": _integer_pow,
+    "gather": _look_up,
+    "dynamic_slice": _dynamic_slice,
+    **dict.fromkeys(("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"), _scatter),
+    "population_count": _population_count,
+    "cumlogsumexp": _log_sum_exp,
+    "rng_uniform": _rng_uniform,
     "sort": _sort,
     "top_k": _sort,
     "fft": _fft,
@@ -243,7 +295,7 @@ FORMULAS: dict[str, Price] = {
     "eigh": _eigh,
     "eig": _eig,
     "schur": _eig,
-    "hessenberg": _tridiagonal,
+    "hessenberg": _hessenberg,
     "svd": _svd,
     "tridiagonal": _tridiagonal,
     "tridiagonal_solve": _tridiagonal_solve,

@@ -26,6 +26,7 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE = 1, 38, 4
 SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
+SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 0x1
 CAPABILITY_VERSION_3 = 0x20080522
 
 FORBIDDEN_EVENTS = {
@@ -48,11 +49,24 @@ FORBIDDEN_EVENTS = {
 
 def protections(**in_force: bool) -> dict[str, bool]:
     """All protections by name, those given in force."""
-    names = ("no_network", "hidden_answers", "own_processes", "no_threads_or_programs", "stripped_environment")
+    names = (
+        *("no_network", "hidden_answers", "own_processes", "read_only_files"),
+        *("no_threads_or_programs", "stripped_environment"),
+    )
     return {name: in_force.get(name, False) for name in names}
 
 
-def enter(hidden: Sequence[str]) -> dict[str, bool]:
+def die_with_parent() -> None:
+    """End when the process that started us ends, however it ends (Linux)."""
+    libc = _libc()
+    if libc is not None:
+        parent = os.getppid()
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def enter(hidden: Sequence[str], scratch: str) -> dict[str, bool]:
     """Shut this process in as far as the kernel allows. Returns in a child where process ids are its own."""
     libc = _libc()
     if libc is None:
@@ -66,9 +80,10 @@ def enter(hidden: Sequence[str]) -> dict[str, bool]:
     _continue_in_child(libc)
     libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
     covered = [_hide(libc, Path(path)) for path in hidden]
+    is_read_only = _make_read_only(libc, os.fsencode(scratch))
     own = libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) == 0
     _drop_privileges(libc)
-    return protections(no_network=True, hidden_answers=all(covered), own_processes=own)
+    return protections(no_network=True, hidden_answers=all(covered), own_processes=own, read_only_files=is_read_only)
 
 
 def forbid_escapes() -> None:
@@ -128,6 +143,19 @@ def _hide(libc: Any, path: Path) -> bool:
     if path.is_dir():
         return bool(libc.mount(b"tmpfs", target, b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, b"size=64k") == 0)
     return bool(libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0)
+
+
+def _make_read_only(libc: Any, scratch: bytes) -> bool:
+    """Nothing can be written but the scratch folder: not our code, another worker's folder or the user's files."""
+    if libc.mount(scratch, scratch, None, MS_BIND, None) != 0:
+        return False
+    whole = libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, _mount_attributes(MOUNT_ATTR_RDONLY, 0), 32)
+    own = libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, scratch, 0, _mount_attributes(0, MOUNT_ATTR_RDONLY), 32)
+    return bool(whole == 0 and own == 0)
+
+
+def _mount_attributes(attributes_set: int, attributes_cleared: int) -> Any:
+    return (ctypes.c_uint64 * 4)(attributes_set, attributes_cleared, 0, 0)
 
 
 def _drop_privileges(libc: Any) -> None:

@@ -17,11 +17,12 @@ from whest.wire import Channel, ChannelClosedError, Message
 
 
 def main(role: str, read_fd: int, write_fd: int) -> None:
+    sandbox.die_with_parent()
     channel = Channel(read_fd, write_fd)
     message, _ = channel.receive()
     in_force = sandbox.protections()
     if role != "evaluate":
-        in_force = sandbox.enter(message["hidden"])
+        in_force = sandbox.enter(message["hidden"], message["context"]["scratch_dir"])
     os.environ["JAX_PLATFORMS"] = message["platforms"]
     from whest.worker_roles import ROLES  # imports jax, so only behind the sandbox
 
@@ -43,7 +44,10 @@ def serve(channel: Channel, answer: Callable[[Message, Any], tuple[Message, Any]
         except Exception as error:
             reply, results = {"broken": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}, []
         sys.stdout.flush()
-        channel.send(reply, results)
+        try:
+            channel.send(reply, results)
+        except (TypeError, ValueError) as error:  # an answer that isn't plain data
+            channel.send({"broken": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
 
 
 if __name__ == "__main__":
