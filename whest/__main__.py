@@ -1,5 +1,6 @@
 """The command line: Hydra composes the config, a job is carried out, its outcome becomes the exit code."""
 
+import io
 import os
 import shlex
 import shutil
@@ -20,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from whest.api import config_folder
 from whest.config import build_experiment, read_settings
 from whest.errors import ConfigError, WhestError
+from whest.sweep import finish_open_sweep
 
 INTERRUPTED = 130
 
@@ -85,13 +87,18 @@ def carry_out(config: DictConfig) -> float | None:
     hydra_config = HydraConfig.get()
     overrides = list(hydra_config.overrides.task)
     folder = Path(hydra_config.runtime.output_dir)
+    leaves_files = False
     try:
         values = resolve(config)
-        return JOBS[read_settings(values).job](values, folder, overrides)
+        job = read_settings(values).job
+        leaves_files = job == "score"
+        return JOBS[job](values, folder, overrides)
     except ConfigError:
-        if hydra_config.mode == RunMode.RUN:
-            discard(folder, Path(hydra_config.output_subdir or ".hydra"))
+        leaves_files = False
         raise
+    finally:
+        if not leaves_files and hydra_config.mode == RunMode.RUN:
+            discard(folder, Path(hydra_config.output_subdir or ".hydra"))
 
 
 def discard(folder: Path, notes: Path) -> None:
@@ -108,6 +115,9 @@ def main() -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands exceptions over instead of exiting on its own
     sys.path.insert(0, str(Path.cwd()))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop saves what Ctrl-C saves
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console without λ or ± is no reason to fail
     try:
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(carry_out)()
     except WhestError as error:
@@ -116,11 +126,14 @@ def main() -> None:
         from whest.hints import explain_override
 
         _fail(explain_override(error, config_folder(), sys.argv[1:]), ConfigError.exit_code)
+    except (NotADirectoryError, PermissionError) as error:
+        _fail(f"{error.filename} can't be made ({error.strerror}): choose another outputs_dir or hydra.run.dir", 2)
     except KeyboardInterrupt:
         _fail("interrupted; what was finished is saved", INTERRUPTED)
 
 
 def _fail(message: str, exit_code: int) -> None:
+    finish_open_sweep(is_interrupted=exit_code == INTERRUPTED)
     print(f"whest: {message}", file=sys.stderr)
     raise SystemExit(exit_code)
 

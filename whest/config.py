@@ -19,7 +19,24 @@ if TYPE_CHECKING:
 Node = Mapping[str, Any]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Job = Literal["score", "list", "clean"]
-TASKS = ("whitebox",)
+Size = Annotated[int, Field(ge=1, le=65536)]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round fixes beside its limits."""
+
+    name: str
+    width: Size
+    depth: Size
+    n_samples: Annotated[int, Field(ge=2)]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Which task."""
+
+    name: Literal["whitebox"]
 
 
 @dataclass(frozen=True)
@@ -67,8 +84,11 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
     from whest.isolation import Isolation
     from whest.tasks.whitebox import Whitebox
 
-    if config["task"]["name"] not in TASKS:
-        raise ConfigError(f"task={config['task']['name']!r} is not one of: {', '.join(TASKS)}")
+    missing = [group for group in GROUPS if group not in config]
+    if missing:
+        raise ConfigError(f"{missing[0]} is missing from the config: choose one, {missing[0]}=…")
+    build_target(Task, config["task"], "task")
+    round_ = build_target(Round, config["round"], "round")
     rule = build_group(config, "scoring")
     tracking = build_group(config, "tracking", outputs=settings.outputs)
     sampler = build_group(config, "truth")
@@ -106,7 +126,7 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
         outputs=settings.outputs,
     )
     notes = {
-        "round": config["round"]["name"],
+        "round": round_.name,
         "seed": settings.seed,
         "device": settings.device,
         "memory_limit_mb": settings.memory_limit_mb,
@@ -119,8 +139,13 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
 def build_group(config: Node, group: str, **more: Any) -> Any:
     """One group's `_target_` with its keys as arguments."""
     values = {key: value for key, value in config[group].items() if key != "_target_"} | more
-    module, _, name = config[group]["_target_"].rpartition(".")
-    return build_target(getattr(importlib.import_module(module), name), values, group)
+    target = config[group].get("_target_")
+    module, _, name = str(target).rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise ConfigError(f"{group}._target_={target} can't be imported: give the path of a class") from None
+    return build_target(found, values, group)
 
 
 def _drawn_seed(config: Node) -> dict[str, int]:

@@ -129,6 +129,8 @@ def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
         raise ConfigError(
             "estimator needs a class: name one in conf/estimator, or use estimator=file estimator.path=my_estimator.py"
         )
+    if target is not None and not (isinstance(target, str) and "." in target):
+        raise ConfigError(f"estimator._target_={target} must be the path of a class, package.module.Class")
     if path is not None and not Path(path).is_file():
         raise ConfigError(f"estimator.path={path}: no such file")
     spec = EstimatorSpec(name, mode, target, Path(path).resolve() if path else None, knobs)

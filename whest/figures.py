@@ -40,7 +40,7 @@ def draw_layer_error(axes: Axes, report: Report) -> None:
         axes.plot(layers, row, color=MUTED, alpha=0.4, linewidth=0.8)
     axes.plot(layers, report.score.per_layer_mse, color=ACCENT, marker="o", label="mean over MLPs")
     axes.plot(layers, floor, color=ALARM, linestyle="--", label="noise of the truth")
-    axes.set(xlabel="layer", ylabel="mean squared error", yscale="log", title=_title(report, "Error by layer"))
+    axes.set(xlabel="layer", ylabel="mean squared error", yscale=_scale(by_mlp), title=_title(report, "Error by layer"))
     axes.legend(frameon=False)
 
 
@@ -53,7 +53,11 @@ def draw_mlp_scores(axes: Axes, report: Report) -> None:
     axes.axhline(float(np.mean(scores)), color=INK, linewidth=1, label="mean")
     if len(order) <= 24:
         axes.set_xticks(range(len(order)), [report.cases[i].name for i in order], rotation=60, ha="right", fontsize=7)
-    axes.set(ylabel="adjusted final-layer score", yscale="log", title=_title(report, "Score by MLP (lower is better)"))
+    axes.set(
+        ylabel="adjusted final-layer score",
+        yscale=_scale(np.array(scores)),
+        title=_title(report, "Score by MLP (lower is better)"),
+    )
     axes.legend(frameon=False)
 
 
@@ -68,6 +72,11 @@ def draw_prediction_against_truth(axes: Axes, report: Report) -> None:
     axes.set(xlabel="true mean", ylabel="predicted mean", title=_title(report, "Final layer: prediction against truth"))
     if not answered:
         axes.text(0.5, 0.5, "no MLP was answered", transform=axes.transAxes, ha="center")
+
+
+def _scale(values: np.ndarray) -> str:
+    """Logarithmic where every value has a logarithm."""
+    return "log" if (values > 0).all() else "linear"
 
 
 def _title(report: Report, what: str) -> str:

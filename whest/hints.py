@@ -2,12 +2,14 @@
 
 import difflib
 import re
+from itertools import pairwise
 from pathlib import Path
 
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+CONFIG_DIR = ("--config-dir", "-cd")
 GROUP_CHOICE = re.compile(r"[\w/]+=[\w.-]+")
 
 
@@ -37,9 +39,11 @@ def known_keys(parent: str, conf: Path, arguments: list[str]) -> list[str]:
     groups = {path.name for path in conf.iterdir() if path.is_dir()}
     choices = [a for a in arguments if GROUP_CHOICE.fullmatch(a) and a.partition("=")[0] in groups]
     GlobalHydra.instance().clear()
+    own = [Path(folder).absolute() for flag, folder in pairwise(arguments) if flag in CONFIG_DIR]
+    searchpath = [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in own)}]"] if own else []
     try:
         with initialize_config_dir(str(conf), version_base="1.3"):
-            composed = compose("config", choices)
+            composed = compose("config", choices + searchpath)
     except Exception:
         return []
     node = OmegaConf.select(composed, parent) if parent else composed

@@ -7,6 +7,7 @@ the estimator, meters and runs it. In eager mode one worker does it all and coun
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -24,6 +25,7 @@ from whest.traced import check_output, checked_prediction
 from whest.wire import Message
 from whest.worker_roles import write_mlp
 
+TEARDOWN_TIMEOUT_S = 5.0
 GRACE_S = 1.0
 """What a message's own way may take on top of a limit."""
 UNACCOUNTED_S = 0.5
@@ -197,6 +199,9 @@ class EagerProcessRunner:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self._worker is not None and not isinstance(error[1], KeyboardInterrupt):
+            with suppress(WorkerFailedError):
+                self._worker.ask({"do": "tear_down"}, timeout_s=TEARDOWN_TIMEOUT_S)
         self._drop()
 
     def _drop(self) -> None:

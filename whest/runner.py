@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import jax
@@ -81,6 +82,7 @@ class EagerSession:
 def set_up(spec: EstimatorSpec, context: SetupContext) -> Estimator | Failure:
     """Make the estimator and let it prepare itself."""
     try:
+        Path(context.scratch_dir).mkdir(parents=True, exist_ok=True)
         estimator = spec.create()
         setup = getattr(estimator, "setup", None)
         if setup is not None:
@@ -90,6 +92,14 @@ def set_up(spec: EstimatorSpec, context: SetupContext) -> Estimator | Failure:
             raise
         return Failure("SETUP_ERROR", f"{type(error).__name__}: {error}", traceback.format_exc())
     return estimator
+
+
+def tear_down(estimator: Estimator | None) -> None:
+    """Let the estimator clean up; what goes wrong in that is nobody's score."""
+    teardown = getattr(estimator, "teardown", None)
+    if teardown is not None:
+        with suppress(Exception):
+            teardown()
 
 
 class InProcessRunner:
@@ -108,10 +118,9 @@ class InProcessRunner:
         return self
 
     def __exit__(self, *error: object) -> None:
-        teardown = getattr(self._estimator, "teardown", None)
-        if teardown is not None:
-            with suppress(Exception):
-                teardown()
+        tear_down(self._estimator)
+        with suppress(OSError):
+            Path(self._context.scratch_dir).rmdir()  # unless something was left in it
 
     def predict(self, mlp: MLP) -> Prediction:
         is_first = self._session is None

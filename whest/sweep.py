@@ -1,20 +1,16 @@
 """A sweep's parent run: made before its jobs start, given their table and curve when they are done."""
 
-import atexit
 import csv
 import json
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf
 
-from whest.errors import WhestError
 from whest.tracking import PARENT_FILE, MlflowTracking
 
 LOG = logging.getLogger(__name__)
@@ -47,43 +43,40 @@ class SweepRow:
 
 
 class SweepCallback(Callback):
-    """Hydra calls this once before a sweep's first job and once after its last, unless it was interrupted."""
-
-    _abandon: Callable[[], None] | None = None
+    """Hydra calls this before a sweep's first job and after its last, but not after one that failed."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         folder = Path(config.hydra.sweep.dir)
         folder.mkdir(parents=True, exist_ok=True)
-        tracking = _tracking(config)
-        if tracking is None:
-            return
-        client, experiment_id = tracking.connect()
-        run = client.create_run(experiment_id, run_name=f"sweep {folder.name}", tags={"whest.kind": "sweep"})
-        (folder / PARENT_FILE).write_text(run.info.run_id)
-        self._abandon = partial(_mark_killed, tracking, run.info.run_id)
-        atexit.register(self._abandon)
+        _OPEN[folder] = tracking = _tracking(config)
+        if tracking is not None:
+            client, experiment_id = tracking.connect()
+            run = client.create_run(experiment_id, run_name=f"sweep {folder.name}", tags={"whest.kind": "sweep"})
+            (folder / PARENT_FILE).write_text(run.info.run_id)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        if self._abandon is not None:
-            atexit.unregister(self._abandon)
-        folder = Path(config.hydra.sweep.dir)
+        finish_open_sweep()
+
+
+_OPEN: dict[Path, MlflowTracking | None] = {}
+"""Sweeps that have begun and aren't finished."""
+
+
+def finish_open_sweep(is_interrupted: bool = False) -> None:
+    """Give a sweep its table and curve, on disk, on the console and on its parent run; once, however it ended."""
+    while _OPEN:
+        folder, tracking = _OPEN.popitem()
         rows = read_sweep(folder)
-        if not rows:
-            return
-        write_table(rows, folder / "sweep.csv")
-        draw_curve(rows, folder / "score_against_budget.png")
-        from whest.console import open_console, print_sweep
+        if rows:
+            write_table(rows, folder / "sweep.csv")
+            draw_curve(rows, folder / "score_against_budget.png")
+            from whest.console import open_console, print_sweep
 
-        print_sweep(rows, folder, open_console())
-        tracking = _tracking(config)
+            print_sweep(rows, folder, open_console())
         if tracking is not None and (folder / PARENT_FILE).exists():
-            _log_sweep(tracking, (folder / PARENT_FILE).read_text().strip(), rows, folder)
-
-
-def _mark_killed(tracking: MlflowTracking, run_id: str) -> None:
-    """An interrupted sweep never ends for Hydra; its parent run does."""
-    client, _ = tracking.connect()
-    client.set_terminated(run_id, "KILLED")
+            is_failed = any(row.status == "failed" for row in rows)
+            status = "KILLED" if is_interrupted else "FAILED" if is_failed else "FINISHED"
+            _log_sweep(tracking, (folder / PARENT_FILE).read_text().strip(), rows, folder, status)
 
 
 def _tracking(config: DictConfig) -> MlflowTracking | None:
@@ -112,7 +105,7 @@ def _read_job(folder: Path) -> SweepRow:
     return SweepRow(
         job=job,
         overrides=overrides,
-        status=report["run_meta"]["status"],
+        status="failed" if results["failure_breakdown"]["error"] else report["run_meta"]["status"],
         estimator=config["estimator"]["name"],
         flop_budget=config["flop_budget"],
         score=results["score"],
@@ -150,7 +143,7 @@ def draw_curve(rows: list[SweepRow], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list[SweepRow], folder: Path) -> None:
+def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list[SweepRow], folder: Path, status: str) -> None:
     from mlflow.entities import Metric
 
     try:
@@ -162,10 +155,10 @@ def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list[SweepRow], fold
             if row.score is not None
         ]
         client.log_batch(run_id, metrics)
-        client.log_table(run_id, {c: [getattr(row, c) for row in rows] for c in COLUMNS}, "sweep.json")
-        for name in ("sweep.csv", "score_against_budget.png"):
-            client.log_artifact(run_id, str(folder / name))
-        failed = any(row.status == "failed" for row in rows)
-        client.set_terminated(run_id, "FAILED" if failed else "FINISHED")
-    except (WhestError, Exception) as error:
+        if rows:
+            client.log_table(run_id, {c: [getattr(row, c) for row in rows] for c in COLUMNS}, "sweep.json")
+            for name in ("sweep.csv", "score_against_budget.png"):
+                client.log_artifact(run_id, str(folder / name))
+        client.set_terminated(run_id, status)
+    except Exception as error:
         LOG.warning("MLflow did not take the sweep's table (%s); it is safe in %s", error, folder)

@@ -14,7 +14,7 @@ from whest.estimator import Estimator, EstimatorSpec, SetupContext
 from whest.meter import Cost
 from whest.mlp import MLP
 from whest.portable import read_program, write_program
-from whest.runner import EagerSession, set_up
+from whest.runner import EagerSession, set_up, tear_down
 from whest.traced import Program, compile_program, estimator_function, trace
 from whest.wire import Message
 
@@ -38,6 +38,8 @@ def tracer(start: Message) -> Role:
             document, constants = write_program(traced.jaxpr)
         except Exception as error:
             return {"failure": asdict(Failure("UNMETERABLE", str(error)))}, []
+        finally:
+            tear_down(estimator)
         return {"program": document}, constants
 
     return answer
@@ -74,14 +76,19 @@ def eager_estimator(start: Message) -> Role:
     prepare_precision(None)
     report = spending_reporter(Path(start["spent"]))
     session: EagerSession | None = None
+    estimator: Estimator | None = None
 
     def answer(message: Message, arrays: Arrays) -> Answer:
-        nonlocal session
+        nonlocal session, estimator
+        if message["do"] == "tear_down":
+            tear_down(estimator)
+            return {}, []
         if message["do"] == "set_up":
-            estimator: Estimator | Failure = set_up(spec, context)
-            if isinstance(estimator, Failure):
-                return {"failure": asdict(estimator)}, []
-            session = EagerSession(estimator, context, report)
+            made = set_up(spec, context)
+            if isinstance(made, Failure):
+                return {"failure": asdict(made)}, []
+            estimator = made
+            session = EagerSession(made, context, report)
             session.warm_up()
             return {}, []
         assert session is not None
