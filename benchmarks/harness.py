@@ -1,6 +1,6 @@
 """The harness against the peer's: 100 MLPs of 256x8, covariance propagation, in an isolated process.
 
-    python benchmarks/harness.py            # about ten minutes with the peer's install
+    python benchmarks/harness.py 1          # repeats; four minutes for one, after the peer's install
 
 Both score the same kind of estimator on the same seeds with truth baked beforehand, so what is timed is the harness:
 start-up, the worker, metering, scoring, the report. The peer is installed from PyPI into outputs/peer.
@@ -16,7 +16,8 @@ import venv
 from pathlib import Path
 from tempfile import mkdtemp
 
-N_MLPS, WIDTH, DEPTH, SEED, N_SAMPLES, REPEATS = 100, 256, 8, 1, 2000, 3
+N_MLPS, WIDTH, DEPTH, SEED, N_SAMPLES = 100, 256, 8, 1, 2000
+REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
 PEER = Path("outputs/peer").absolute()
 PEER_ESTIMATOR = '''"""Covariance propagation in gain form, on the peer's own arrays."""
 import flopscope as flops
@@ -83,7 +84,7 @@ def main() -> None:
     theirs: list[str | Path] = [
         whest, "run", "--estimator", folder / "estimator.py", "--runner", "subprocess", "--dataset", folder / "dataset",
         "--flop-budget", "68000000000", "--lambda-flops-per-second", "1e11", "--no-residual-wall-time-limit",
-        "--format", "json",
+        "--setup-timeout", "60", "--format", "json",
     ]  # fmt: skip
     seconds: dict[str, list[float]] = {"whest": [], "peer": []}
     mses = {}

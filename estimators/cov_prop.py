@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from estimators.gaussian import rectify
@@ -21,6 +22,7 @@ from whest.estimator import MLPView
 class CovarianceProp:
     def predict(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
         mean, covariance = jnp.zeros(mlp.width), None
+        diagonal = np.eye(mlp.width, dtype=bool)
         means = []
         for w in mlp.weights:
             with jax.named_scope("propagate"):
@@ -28,7 +30,6 @@ class CovarianceProp:
                 covariance = w.T @ (w if covariance is None else covariance @ w)  # Cov x = I
             with jax.named_scope("rectify"):
                 mean, variance, gain = rectify(mean, jnp.diagonal(covariance))
-                covariance = covariance * gain[:, None] * gain[None, :]
-                covariance = jnp.fill_diagonal(covariance, variance, inplace=False)
+                covariance = jnp.where(diagonal, variance, covariance * gain[:, None] * gain)
             means.append(mean)
         return jnp.stack(means)
