@@ -10,7 +10,7 @@ import pytest
 
 from whest.cache import TruthCache, read_entry, truth_hash, write_atomically, write_entry
 from whest.mlp import MLP, SeedProtocol, draw_mlp
-from whest.truth import Moments, PlainTruth, ReferenceTruth, Truth
+from whest.truth import Moments, PlainTruth, ReferenceTruth, State, Truth
 
 
 @dataclass(frozen=True)
@@ -21,12 +21,14 @@ class CountingTruth:
     version: ClassVar[int] = 1
 
     n_samples: int = 50
+    standard_error: float | None = None
     resample: bool = False
     draws: list[str] = field(default_factory=list)
 
-    def stream(self, mlp: MLP) -> Iterator[Moments]:
-        self.draws.append(mlp.name)
-        yield from ReferenceTruth(self.n_samples).stream(mlp)
+    def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Moments]:
+        for moments in ReferenceTruth(self.n_samples).stream(mlp, state):
+            self.draws.append(mlp.name)
+            yield moments
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,31 @@ def test_another_cache_on_the_same_folder_finds_it(cache: TruthCache, mlp: MLP) 
     assert_same(drawn, found)
 
 
-def test_draw_keeps_what_a_given_stream_ended_with(cache: TruthCache, mlp: MLP) -> None:
-    sampler = CountingTruth(n_samples=3000)
-    drawn = cache.draw(sampler, mlp, (moments for moments in sampler.stream(mlp)))
-    assert drawn.n_samples == 3000
-    assert sampler.draws == ["test"]
-    found = cache.find(sampler, mlp)
-    assert found is not None
-    assert_same(drawn, found)
+@pytest.mark.parametrize("n_blocks", [1, 2, 3])
+def test_a_stopped_draw_goes_on_where_it_was(cache: TruthCache, n_blocks: int, tmp_path: Path) -> None:
+    """Width 2048 makes the reference's blocks 1024 rows: 3000 samples are three of them."""
+    wide = MLP(np.full((1, 2048, 2048), 1e-3, np.float32), 1, "wide", np.random.SeedSequence(3))
+    whole = TruthCache(tmp_path / "other").draw(CountingTruth(3000), wide)
+    stream = cache.stream(CountingTruth(3000), wide)
+    for _ in range(n_blocks):
+        next(stream)
+    stream.close()
+    assert cache.find(CountingTruth(3000), wide) is None
+    assert [path.suffix for path in cache.folder.iterdir()] == [".begun"]
+    resumed = CountingTruth(3000)
+    assert_same(cache.draw(resumed, wide), whole)
+    assert len(resumed.draws) == 1 + 3 - n_blocks, "what there is, then what is missing"
+    assert only_file(cache.folder).suffix == ".npz"
+
+
+def test_a_damaged_beginning_is_drawn_again(cache: TruthCache, mlp: MLP) -> None:
+    expected = TruthCache(cache.folder.parent / "other").draw(CountingTruth(), mlp)
+    stream = cache.stream(CountingTruth(), mlp)
+    next(stream)
+    stream.close()
+    begun = only_file(cache.folder)
+    begun.write_bytes(begun.read_bytes()[:-5])
+    assert_same(cache.draw(CountingTruth(), mlp), expected)
 
 
 def test_any_flipped_bit_is_noticed(cache: TruthCache, mlp: MLP) -> None:
@@ -150,19 +169,6 @@ def test_no_temporary_files_are_left(cache: TruthCache, mlp: MLP) -> None:
     )
 
 
-def test_interrupted_draw_leaves_nothing(cache: TruthCache, mlp: MLP) -> None:
-    sampler = CountingTruth(n_samples=3000)
-
-    def interrupted() -> Iterator[Moments]:
-        yield next(iter(sampler.stream(mlp)))
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        cache.draw(sampler, mlp, interrupted())
-    assert cache.find(sampler, mlp) is None
-    assert not cache.folder.exists() or list(cache.folder.iterdir()) == []
-
-
 # The hash
 
 
@@ -175,6 +181,7 @@ def test_hash_changes_with_everything_the_numbers_depend_on(mlp: MLP) -> None:
         "sampler": (OtherTruth(), mlp),
         "sampler's version": (NewerTruth(), mlp),
         "n_samples": (CountingTruth(n_samples=51), mlp),
+        "standard_error": (CountingTruth(standard_error=0.1), mlp),
         "weights": (CountingTruth(), replace(mlp, weights=nudged)),
         "weights' shape": (CountingTruth(), replace(mlp, weights=mlp.weights.reshape(1, 3, 6))),
         "stream": (CountingTruth(), replace(mlp, sample_stream=np.random.SeedSequence(5))),
@@ -187,6 +194,8 @@ def test_hash_changes_with_everything_the_numbers_depend_on(mlp: MLP) -> None:
 def test_hash_does_not_change_with_anything_else(mlp: MLP) -> None:
     expected = truth_hash(CountingTruth(), mlp)
     assert truth_hash(CountingTruth(resample=True), mlp) == expected
+    to_an_error_bar = [truth_hash(CountingTruth(n, standard_error=0.1), mlp) for n in (50, 60)]
+    assert len(set(to_an_error_bar)) == 1, "n_samples has no say where a standard error is asked for"
     assert truth_hash(CountingTruth(), replace(mlp, name="another", seed=mlp.seed + 1)) == expected
     assert truth_hash(CountingTruth(), replace(mlp, weights=np.asfortranarray(mlp.weights))) == expected
 

@@ -1,6 +1,8 @@
 """Designs are designs, the fast sampler is unbiased, and its intervals cover."""
 
 import math
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,9 +10,12 @@ from scipy import stats
 
 from whest.dataset import FreshDataset
 from whest.designs import FIELDS, design_size, hadamard, kerdock_signs, mean_radius
-from whest.fast_truth import FastTruth, plan, walsh_hadamard
-from whest.mlp import MLP
-from whest.truth import BLOCK_SAMPLES, PlainTruth
+from whest.fast_truth import REPLICATES, FastTruth, plan
+from whest.mlp import MLP, SeedProtocol, draw_mlp
+from whest.rotated import walsh_hadamard
+from whest.truth import PlainTruth
+
+pytest_plugins = ["cli_harness"]
 
 
 @pytest.mark.parametrize("n", sorted(FIELDS))
@@ -55,8 +60,8 @@ def test_mean_radius_is_the_chi_distributions():
 
 @pytest.mark.parametrize(
     ("width", "n_samples", "size", "n_signed"),
-    [(256, 10**6, 256, 128), (256, 10**5, 256, 8), (256, 2000, 256, 0), (128, 10**6, 256, 128), (1024, 30_000, 1024, 0),
-     (1024, 10**7, 1024, 512), (20, 10**6, 64, 32), (3000, 10**6, 3000, 0)],
+    [(256, 10**6, 256, 128), (256, 10**5, 256, 16), (256, 2000, 256, 0), (128, 10**6, 256, 128), (1024, 30_000, 1024, 0),
+     (1024, 10**6, 1024, 60), (1024, 10**7, 1024, 512), (20, 10**6, 64, 32), (3000, 10**6, 3000, 0), (1, 10, 1, 0)],
 )  # fmt: skip
 def test_the_plan_takes_the_best_design_that_is_affordable(width, n_samples, size, n_signed):
     layout = plan(width, n_samples)
@@ -101,24 +106,105 @@ def test_fast_has_less_variance_a_sample_than_plain():
 
 def test_a_longer_draw_begins_with_the_shorter():
     (mlp,) = small_mlps(16, 3, 1)
-    block = BLOCK_SAMPLES // plan(16, 10**5).points * plan(16, 10**5).points
-    (short,) = [running.total for running in FastTruth(block).stream(mlp)]
-    first, *_ = [running.total for running in FastTruth(3 * block).stream(mlp)]
-    np.testing.assert_array_equal(short, first)
+    points = plan(16, 10**5).points
+    *_, short = FastTruth(10 * points).stream(mlp)
+    *_, longer = (running for running in FastTruth(80 * points).stream(mlp) if running.n_replicates == 10)
+    np.testing.assert_allclose(short.total, longer.total, rtol=1e-12)
 
 
-def test_intervals_cover_an_independent_truth():
-    """Over 200 MLPs, 95 % t-intervals from ten replicates contain a far more precise truth 93 to 97 % of the time."""
+def assert_same(first, second):
+    np.testing.assert_array_equal(first.means, second.means)
+    np.testing.assert_array_equal(first.standard_errors, second.standard_errors)
+    assert (first.avg_variance, first.n_samples) == (second.avg_variance, second.n_samples)
+
+
+def test_a_stream_goes_on_from_any_of_its_states(monkeypatch):
+    """Between replicates and in the midst of them: the same numbers bit for bit."""
+    monkeypatch.setattr("whest.fast_truth.BLOCK_SAMPLES", 2**13)
+    (mlp,) = small_mlps(256, 2, 1)
+    sampler = FastTruth(8 * 2 * 256 * 33)
+    assert plan(256, sampler.n_samples).n_signed == 32
+    whole = list(sampler.stream(mlp))
+    assert {running.n_bases_begun for running in whole} == {0, 17}
+    for running in whole[:2]:
+        *_, last = sampler.stream(mlp, running.state())
+        assert_same(last.truth(), whole[-1].truth())
+    assert [running.n_samples for running in whole] == sorted(running.n_samples for running in whole)
+
+
+def test_sampling_goes_on_until_the_error_bar_is_small_enough():
+    (mlp,) = small_mlps(64, 3, 1)
+    *before, last = FastTruth(2, standard_error=0.001).stream(mlp)
+    assert last.truth().floor_mse <= 0.001**2
+    assert all(r.n_replicates < REPLICATES or r.truth().floor_mse > 0.001**2 for r in before)
+    assert last.n_replicates >= REPLICATES
+
+
+def far_from_published(n_samples=2, standard_error=None):
+    """How many joint standard errors off the reference's own N = 1e9 means, and our floor."""
+    published = [0.013288852758705616, 0.638306200504303, 0.5297008752822876, 0.002453362103551626, 2.779923439025879]
+    mlp = draw_mlp(SeedProtocol().streams(568690286140009226), 256, 8, "sara-perez")
+    truth = draw(FastTruth(n_samples, standard_error), mlp)
+    joint = np.hypot(truth.standard_errors[-1, :5], math.sqrt(truth.avg_variance / 1e9))
+    return np.abs(truth.means[-1, :5].astype(float) - published) / joint, truth.floor_mse
+
+
+def test_means_agree_with_the_published_ones():
+    distance, _ = far_from_published(600_000)
+    assert (distance <= stats.t.ppf(1 - 3e-5, 9)).all(), "four sigma, for ten replicates"
+
+
+@pytest.mark.slow
+def test_means_agree_with_the_published_ones_to_a_floor_of_5e_9():
+    distance, floor = far_from_published(standard_error=7e-5)
+    assert floor <= 5e-9
+    assert (distance <= 4).all()
+
+
+ON_EIGHT_DEVICES = """
+import sys
+import jax
+import numpy as np
+from whest.dataset import FreshDataset
+from whest.fast_truth import FastTruth
+assert jax.device_count() == 8
+dataset = FreshDataset(width=64, depth=3, seed=5, n_mlps=1).load()
+*_, last = FastTruth(100_000).stream(dataset.mlp(dataset.rows[0]))
+truth = last.truth()
+np.savez(sys.argv[1], means=truth.means, errors=truth.standard_errors, counts=[truth.n_samples, truth.n_replicates])
+"""
+
+
+def test_eight_devices_draw_what_one_draws(tmp_path, environment):
+    """The same replicates, each on a device of its own."""
+    simulated = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    command = [sys.executable, "-c", ON_EIGHT_DEVICES, str(tmp_path / "truth.npz")]
+    subprocess.run(command, check=True, env=environment | simulated, timeout=300)
+    (mlp,) = small_mlps(64, 3, 1)
+    here = draw(FastTruth(100_000), mlp)
+    with np.load(tmp_path / "truth.npz") as there:
+        np.testing.assert_allclose(there["means"], here.means, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(there["errors"], here.standard_errors, rtol=1e-3, atol=1e-7)
+        assert there["counts"].tolist() == [here.n_samples, here.n_replicates]
+
+
+@pytest.mark.parametrize(
+    ("width", "depth", "points", "n_replicates"),
+    [(16, 4, 288, 10), (20, 3, 40, 12)],
+    ids=["whole designs", "the width's own basis"],
+)
+def test_intervals_cover_an_independent_truth(width, depth, points, n_replicates):
+    """Over 200 MLPs, 95 % t-intervals contain a far more precise truth 93 to 97 % of the time at every layer."""
     covered = []
-    n_replicates = 10
-    for mlp in small_mlps(16, 4, 200):
-        truth = draw(FastTruth(n_replicates * plan(16, 10**5).points), mlp)
-        assert truth.n_replicates == n_replicates
+    for mlp in small_mlps(width, depth, 200):
+        truth = draw(FastTruth(n_replicates * points), mlp)
         stream = np.random.SeedSequence(mlp.seed + 1)  # nothing in common with the intervals' own samples
         precise = draw(FastTruth(400_000), MLP(mlp.weights, mlp.seed, mlp.name, stream))
         error = np.hypot(truth.standard_errors.astype(float), precise.standard_errors.astype(float))
-        inside = np.abs(truth.means.astype(float) - precise.means) <= stats.t.ppf(0.975, n_replicates - 1) * error
+        quantile = stats.t.ppf(0.975, truth.n_replicates - 1)
+        inside = np.abs(truth.means.astype(float) - precise.means) <= quantile * error
         sampled = truth.standard_errors > 1e-7  # a neuron that never turns on has no interval to speak of
         covered.append([inside[layer][sampled[layer]].mean() for layer in range(1, mlp.depth)])
+    assert truth.n_replicates == n_replicates
     for layer, share in enumerate(np.nanmean(covered, axis=0), start=2):
         assert 0.93 <= share <= 0.97, (layer, share)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from whest import truth as truth_module
+from whest.build import build_target
+from whest.errors import ConfigError
 from whest.mlp import MLP, SeedProtocol, draw_mlp
-from whest.truth import Moments, PlainTruth, ReferenceTruth, Truth, TruthSampler, rows_per_chunk
+from whest.truth import Moments, PlainTruth, ReferenceTruth, Truth, TruthSampler, expected_samples, rows_per_chunk
 
 
 def draw(mlp_seed: int, width: int, depth: int) -> MLP:
@@ -240,3 +242,43 @@ def test_reference_chunks_follow_one_generator() -> None:
         h = np.maximum(h @ w, 0)
         np.testing.assert_allclose(moments.total[layer], h.sum(0, dtype=np.float64), rtol=1e-5)
     assert [m.n_samples for m in ReferenceTruth(n).stream(mlp)] == [8192, n]
+
+
+# Until the error bar is small enough
+
+
+@pytest.mark.parametrize("sampler", [PlainTruth, ReferenceTruth], ids=["plain", "reference"])
+def test_sampling_goes_on_until_the_error_bar_is_small_enough(sampler: type[PlainTruth]) -> None:
+    mlp, aim = draw(5, 64, 3), 0.004
+    *before, last = sampler(2, standard_error=aim).stream(mlp)
+    assert last.truth().floor_mse <= aim**2
+    assert all(moments.truth().floor_mse > aim**2 for moments in before)
+    assert last.n_samples >= 1000
+
+
+def test_what_is_expected_follows_the_error_bar() -> None:
+    """A quarter of the variance takes four times the samples; before there is an error bar nothing is promised."""
+    sampler = PlainTruth(2, standard_error=0.05)
+    moments = Moments(2000, np.full((1, 1), 0.0), np.full((1, 1), 2000 * 20.0))  # SE 0.1
+    assert expected_samples(sampler, moments) == pytest.approx(8000, rel=1e-3)
+    assert expected_samples(sampler, Moments(10, np.zeros((1, 1)), np.ones((1, 1)))) is None
+    assert expected_samples(PlainTruth(5000), moments) == 5000
+
+
+@pytest.mark.parametrize("sampler", [PlainTruth(30_000), ReferenceTruth(30_000)], ids=["plain", "reference"])
+def test_a_stream_goes_on_from_any_of_its_states(sampler: TruthSampler, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truth_module, "BLOCK_SAMPLES", 8192)
+    mlp = draw(8, 128, 2)
+    whole = list(sampler.stream(mlp))
+    assert len(whole) == 4
+    for index, moments in enumerate(whole):
+        resumed = list(sampler.stream(mlp, moments.state()))
+        assert [m.n_samples for m in resumed] == [m.n_samples for m in whole[index:]]
+        np.testing.assert_array_equal(resumed[-1].total, whole[-1].total)
+        np.testing.assert_array_equal(resumed[-1].total_squares, whole[-1].total_squares)
+
+
+@pytest.mark.parametrize("asked", [0, -1, 1e-9, 2, float("nan")])
+def test_an_impossible_standard_error_is_refused(asked: float) -> None:
+    with pytest.raises(ConfigError, match=r"truth\.standard_error"):
+        build_target(PlainTruth, {"n_samples": 10, "standard_error": asked}, "truth")

@@ -1,7 +1,8 @@
 """The truth cache: sampled truth on disk, found by the hash of everything that determines it.
 
 An entry is written beside its place and moved there in one step, and carries a digest of its content, so a killed
-run leaves no half entry and a damaged one is noticed and drawn again.
+run leaves no half entry and a damaged one is noticed and drawn again. While an entry is drawn, what there is so far
+stands beside it; whoever asks for it next goes on from there, to the same numbers bit for bit.
 """
 
 import hashlib
@@ -10,16 +11,19 @@ import json
 import os
 import tempfile
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from whest.mlp import MLP
-from whest.truth import Running, Truth, TruthSampler
+from whest.truth import Running, Truth, TruthSampler, describe_sampler
 
 DIGEST_BYTES = hashlib.sha256().digest_size
+BEGUN = ".begun"
+"""How a draw that isn't finished is named beside its entry."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +34,22 @@ class TruthCache:
         """The cached truth, or None where there is none or it is damaged."""
         return read_entry(self._path(sampler, mlp))
 
-    def draw(self, sampler: TruthSampler, mlp: MLP, stream: Iterable[Running] | None = None) -> Truth:
-        """Exhaust the sampler's stream and keep what it gave."""
-        moments = deque(stream if stream is not None else sampler.stream(mlp), maxlen=1)
-        truth = moments.pop().truth()
-        assert truth.n_samples >= sampler.n_samples, "a sampler's stream ended early"
-        write_entry(self._path(sampler, mlp), truth)
-        return truth
+    def stream(self, sampler: TruthSampler, mlp: MLP) -> Iterator[Running]:
+        """The sampler's stream from where it was last stopped; its end becomes an entry."""
+        path = self._path(sampler, mlp)
+        begun = path.with_suffix(BEGUN)
+        running = None
+        for running in sampler.stream(mlp, read_arrays(begun)):
+            write_arrays(begun, running.state())
+            yield running
+        assert running is not None, "a sampler's stream was empty"
+        write_entry(path, running.truth())
+        begun.unlink(missing_ok=True)
+
+    def draw(self, sampler: TruthSampler, mlp: MLP) -> Truth:
+        """Draw what is missing and keep it."""
+        (last,) = deque(self.stream(sampler, mlp), maxlen=1)
+        return last.truth()
 
     def truth(self, sampler: TruthSampler, mlp: MLP) -> Truth:
         return self.find(sampler, mlp) or self.draw(sampler, mlp)
@@ -46,28 +59,39 @@ class TruthCache:
 
 
 def truth_hash(sampler: TruthSampler, mlp: MLP) -> str:
-    """Everything the drawn numbers depend on: the sampler, its version and size, the weights, the sampling stream."""
+    """Everything the drawn numbers depend on: the sampler, its version and aim, the weights, the sampling stream."""
     stream = [str(mlp.sample_stream.entropy), list(mlp.sample_stream.spawn_key)]
-    header = json.dumps([sampler.name, sampler.version, sampler.n_samples, mlp.weights.shape, stream])
+    header = json.dumps([describe_sampler(sampler), mlp.weights.shape, stream])
     return hashlib.sha256(header.encode() + mlp.weights.tobytes()).hexdigest()[:40]
 
 
 def write_entry(path: Path, truth: Truth) -> None:
-    buffer = io.BytesIO()
-    np.savez(
-        buffer,
-        means=truth.means,
-        standard_errors=truth.standard_errors,
-        avg_variance=truth.avg_variance,
-        n_samples=truth.n_samples,
-        n_replicates=truth.n_replicates or 0,
-    )
-    content = buffer.getvalue()
-    write_atomically(path, hashlib.sha256(content).digest() + content)
+    write_arrays(path, vars(truth) | {"n_replicates": truth.n_replicates or 0})
 
 
 def read_entry(path: Path) -> Truth | None:
     """The entry, or None where it is absent or damaged."""
+    entry = read_arrays(path)
+    if entry is None:
+        return None
+    return Truth(
+        entry["means"],
+        entry["standard_errors"],
+        float(entry["avg_variance"]),
+        int(entry["n_samples"]),
+        int(entry["n_replicates"]) or None,
+    )
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Arrays with their digest in front, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    content = buffer.getvalue()
+    write_atomically(path, hashlib.sha256(content).digest() + content)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
     try:
         stored = path.read_bytes()
     except OSError:
@@ -76,13 +100,7 @@ def read_entry(path: Path) -> Truth | None:
     if hashlib.sha256(content).digest() != digest:
         return None
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        return Truth(
-            file["means"],
-            file["standard_errors"],
-            float(file["avg_variance"]),
-            int(file["n_samples"]),
-            int(file["n_replicates"]) or None,
-        )
+        return {name: file[name] for name in file.files}
 
 
 def write_atomically(path: Path, content: bytes) -> None:

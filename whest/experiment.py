@@ -20,6 +20,7 @@ from whest.sampling import flops_per_sample
 from whest.scoring.whest import WhestRule
 from whest.tasks.whitebox import Whitebox
 from whest.tracking import Tracking
+from whest.truth import describe_sampler
 
 
 @dataclass(frozen=True)
@@ -88,11 +89,10 @@ def protocol_of(experiment: Experiment) -> dict[str, Any]:
     """What two runs must share for their scores to be comparable."""
     task = experiment.task
     sampled = not task.dataset.has_truth or task.sampler.resample
-    drawn = {"sampler": task.sampler.name, "version": task.sampler.version, "n_samples": task.sampler.n_samples}
     return {
         "task": {"name": task.name, "version": task.version},
         "dataset": task.dataset.sha256,
-        "truth": drawn if sampled else "baked",
+        "truth": describe_sampler(task.sampler) if sampled else "baked",
         "scoring": {"name": experiment.rule.name, "version": experiment.rule.version, **asdict(experiment.rule)},
         "limits": asdict(task.limits),
         "meter": {"name": "xla-traced", "version": METER_VERSION},
@@ -130,6 +130,6 @@ def run_config(experiment: Experiment, cases: Sequence[WhiteboxCase]) -> dict[st
             "protections": dict(cases[0].protections) if cases else {},
         },
         "dataset": task.dataset.describe(),
-        "truth": {"name": task.sampler.name, "n_samples": task.sampler.n_samples, "resample": task.sampler.resample},
+        "truth": {**describe_sampler(task.sampler), "resample": task.sampler.resample},
         "scoring": {"name": experiment.rule.name, "version": experiment.rule.version, **asdict(experiment.rule)},
     }

@@ -1,64 +1,144 @@
 """`truth=fast`: randomly turned spherical designs with a control variate, several times less variance a sample.
 
-A replicate is one Haar rotation Q of a fixed point set (see `whest.designs`): a full Kerdock design where the number of
-samples affords eight of them, else a few orthogonal bases. Replicates are independent, so their spread gives the
-standard error. Q is folded into the first weights, so layer 1 is a Walsh–Hadamard transform, and ± pairs share work:
-relu(−z) = relu(z) − z, hence relu(−z)·W₂ = relu(z)·W₂ − z·W₂, whose last term is a transform again.
+A replicate is a whole Kerdock design where eight of them are affordable, else as many of its bases as eight replicates
+leave room for; each basis more takes away its share of what a whole design integrates exactly. Replicates are
+independent, so their spread gives the standard error. `whest.rotated` has the arithmetic.
 
 The chain: E h₁ = ‖w‖/√(2π) is known exactly, and what h₁'s sampled mean misses is carried to deeper layers by
 J = ∏ W_l·diag(Φ_l), with Φ_l (how often a neuron is on) from an independent pilot: unbiased whatever Φ is.
 """
 
-import functools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, UInt
+from jaxtyping import Array, Float, Int8, UInt
 
 from whest.designs import design_size, kerdock_signs, mean_radius
 from whest.mlp import MLP
-from whest.truth import BLOCK_SAMPLES, SampleCount, Truth
+from whest.rotated import bases_together, basis_sums, fold_rotations, replicate_mesh
+from whest.truth import (
+    BLOCK_FLOPS,
+    BLOCK_SAMPLES,
+    MOST_SAMPLES,
+    SampleCount,
+    StandardError,
+    State,
+    Truth,
+    is_small_enough,
+)
 
-ROWS = 2048
-"""Rows of a matmul before they are doubled by their negatives."""
-FULL_DESIGN_REPLICATES = 8
-PARTIAL_REPLICATES = 16
+REPLICATES = 8
+"""The fewest that a standard error is taken from, where that many are affordable."""
+EXPECTED_GAIN = 3
+"""Variance of plain samples over that of a design's, roughly: a first guess at how many a standard error takes."""
+PILOT_SAMPLES = 2048
 PILOT = np.uint32(2**32 - 1)
 """The pilot's key index; replicates count from zero."""
+STATE = (
+    "n_replicates",
+    "total",
+    "total_squares",
+    "total_second_moment",
+    "n_bases_begun",
+    "begun",
+    "begun_squares",
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How samples are laid out."""
+
+    size: int
+    """Dimension of the point set: the width, or the next larger one that has a design."""
+    n_signed: int
+    """Hadamard bases beside the identity."""
+    n_replicates: int
+
+    @property
+    def n_bases(self) -> int:
+        return 1 + self.n_signed
+
+    @property
+    def points(self) -> int:
+        return 2 * self.size * self.n_bases
+
+    @property
+    def signs(self) -> Int8[np.ndarray, "basis size"]:
+        return kerdock_signs(self.size)[: self.n_signed] if self.n_signed else np.zeros((0, self.size), np.int8)
+
+
+def plan(width: int, n_samples: int) -> Plan:
+    """As many bases of the design as eight replicates leave room for, or the width's own identity basis."""
+    size, n_signed = design_size(width), 0
+    if size is not None:
+        together = bases_together(size)
+        affordable = n_samples // (REPLICATES * 2 * size) - 1
+        n_signed = min(size // 2, affordable // together * together)
+    if size is None or n_signed <= 0:
+        size, n_signed = width, 0
+    return Plan(size, n_signed, max(2, math.ceil(n_samples / (2 * size * (1 + n_signed)))))
 
 
 @dataclass(frozen=True)
 class Replicates:
-    """Running float64 sums over independent replicates of the mean activations."""
+    """Running float64 sums over independent replicates of the mean activations, and over the bases of those begun."""
 
+    layout: Plan
     n_replicates: int
-    points: int
-    """Forward evaluations a replicate."""
     total: Float[np.ndarray, "depth width"]
     total_squares: Float[np.ndarray, "depth width"]
     total_second_moment: Float[np.ndarray, " width"]
     """Of the final layer, for a Gaussian input."""
+    n_bases_begun: int
+    begun: Float[np.ndarray, "replicate depth width"]
+    begun_squares: Float[np.ndarray, "replicate width"]
     first_layer: Float[np.ndarray, " width"]
 
     @property
     def n_samples(self) -> int:
-        return self.n_replicates * self.points
+        begun = len(self.begun) * 2 * self.layout.size * self.n_bases_begun
+        return self.n_replicates * self.layout.points + begun
 
-    def plus(
-        self, means: Float[np.ndarray, "replicate depth width"], second_moments: Float[np.ndarray, "replicate width"]
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are replicates enough to speak of an error."""
+        return self.n_replicates >= min(REPLICATES, self.layout.n_replicates)
+
+    def plus_bases(
+        self,
+        n_bases: int,
+        sums: Float[np.ndarray, "replicate depth width"],
+        squares: Float[np.ndarray, "replicate width"],
     ) -> "Replicates":
-        return Replicates(
-            self.n_replicates + len(means),
-            self.points,
-            self.total + means.sum(axis=0),
-            self.total_squares + np.square(means).sum(axis=0),
-            self.total_second_moment + second_moments.sum(axis=0),
-            self.first_layer,
+        """More bases of the replicates begun, or the first of new ones."""
+        begun = self.n_bases_begun > 0
+        return replace(
+            self,
+            n_bases_begun=self.n_bases_begun + n_bases,
+            begun=self.begun + sums if begun else sums,
+            begun_squares=self.begun_squares + squares if begun else squares,
+        )
+
+    def plus_replicates(self, weights: np.ndarray, gains: np.ndarray, wanted: int) -> "Replicates":
+        """Close the replicates that were begun, `wanted` of them at most."""
+        means = self.begun[:wanted] / self.layout.points
+        means = with_chain(means, self.first_layer, weights, gains)
+        to_gaussian = self.layout.size / mean_radius(self.layout.size) ** 2 / self.layout.points
+        return replace(
+            self,
+            n_replicates=self.n_replicates + len(means),
+            total=self.total + means.sum(axis=0),
+            total_squares=self.total_squares + np.square(means).sum(axis=0),
+            total_second_moment=self.total_second_moment + self.begun_squares[:wanted].sum(axis=0) * to_gaussian,
+            n_bases_begun=0,
+            begun=self.begun[:0],
+            begun_squares=self.begun_squares[:0],
         )
 
     def truth(self) -> Truth:
@@ -68,39 +148,11 @@ class Replicates:
         errors = np.sqrt(spread / max(n - 1, 1))
         means[0], errors[0] = self.first_layer, 0.0
         variance = float(np.mean(self.total_second_moment / n - means[-1] ** 2))
-        return Truth(means.astype(np.float32), errors.astype(np.float32), variance, self.n_samples, n)
+        return Truth(means.astype(np.float32), errors.astype(np.float32), variance, n * self.layout.points, n)
 
-
-@dataclass(frozen=True)
-class Plan:
-    """How a number of samples is laid out."""
-
-    size: int
-    """Dimension of the point set: the width, or the next larger one that has a design."""
-    n_signed: int
-    """Hadamard bases beside the identity."""
-    n_replicates: int
-
-    @property
-    def points(self) -> int:
-        return 2 * self.size * (1 + self.n_signed)
-
-
-def plan(width: int, n_samples: int) -> Plan:
-    """A full design if eight replicates are affordable, else bases of it, else the width's own identity basis."""
-    size = design_size(width)
-    if size is not None:
-        full, batch = size // 2, max(1, ROWS // size)
-        if n_samples >= FULL_DESIGN_REPLICATES * 2 * size * (1 + full):
-            return _filled(size, full, n_samples)
-        if n_samples >= PARTIAL_REPLICATES * 2 * size * (1 + batch):
-            return _filled(size, min(batch, full), n_samples)
-    return _filled(width, 0, n_samples)
-
-
-def _filled(size: int, n_signed: int, n_samples: int) -> Plan:
-    points = 2 * size * (1 + n_signed)
-    return Plan(size, n_signed, max(2, math.ceil(n_samples / points)))
+    def state(self) -> dict[str, np.ndarray]:
+        """What `FastTruth.revive` goes on from; the rest follows from the MLP."""
+        return {name: np.asarray(getattr(self, name)) for name in STATE}
 
 
 @dataclass(frozen=True)
@@ -108,32 +160,81 @@ class FastTruth:
     """Randomly rotated designs; `n_samples` is rounded up to whole replicates, two at least."""
 
     name: ClassVar[str] = "fast"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     n_samples: SampleCount
+    standard_error: StandardError | None = None
     resample: bool = False
 
-    def stream(self, mlp: MLP) -> Iterator[Replicates]:
-        layout = plan(mlp.width, self.n_samples)
+    def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Replicates]:
         weights, key = jnp.asarray(mlp.weights), jnp.asarray(mlp.key_samples)
-        signs = jnp.asarray(kerdock_signs(layout.size)[: layout.n_signed]) if layout.n_signed else None
-        first_layer = np.linalg.norm(mlp.weights[0].astype(np.float64), axis=0) / math.sqrt(2 * math.pi)
-        gains = _pilot_gains(weights, key, PILOT)
-        zeros = np.zeros((mlp.depth, mlp.width))
-        running = Replicates(0, layout.points, zeros, zeros, zeros[0], first_layer)
-        together = max(1, min(layout.n_replicates, BLOCK_SAMPLES // layout.points))
-        for first in range(0, layout.n_replicates, together):
-            indices = np.arange(first, first + together, dtype=np.uint32)
+        gains, pilot_variance = (np.asarray(part) for part in _pilot(weights, key, PILOT))
+        layout = self._layout(mlp.width, float(pilot_variance))
+        mesh = replicate_mesh()
+        block = _block(layout, mlp, mesh.size)
+        if self.standard_error is not None:  # the plan was a guess: go on until the error bar says stop
+            layout = replace(layout, n_replicates=MOST_SAMPLES // layout.points)
+        running = _begin(layout, mlp)
+        if state is not None:
+            running = _revive(layout, mlp, state, block.n_replicates)
+            yield running
+        while running.n_replicates < layout.n_replicates and not is_small_enough(running, self.standard_error):
+            indices = np.arange(block.n_replicates, dtype=np.uint32) + np.uint32(running.n_replicates)
             with jax.enable_x64(True):
-                sums, squares = _replicates(weights, key, indices, signs, size=layout.size)
-            drawn = min(together, layout.n_replicates - first)
-            means = _with_chain(np.asarray(sums)[:drawn] / layout.points, first_layer, mlp.weights, np.asarray(gains))
-            to_gaussian = layout.size / mean_radius(layout.size) ** 2
-            running = running.plus(means, np.asarray(squares)[:drawn] / layout.points * to_gaussian)
+                folded = fold_rotations(weights, key, indices, size=layout.size, mesh=mesh)
+            while running.n_bases_begun < layout.n_bases:
+                start = running.n_bases_begun
+                end = min(layout.n_bases, max(start, 1) + block.n_signed)
+                signs = jnp.asarray(layout.signs[max(start - 1, 0) : end - 1])
+                with jax.enable_x64(True):
+                    sums, squares = basis_sums(folded, weights, signs, with_identity=start == 0, mesh=mesh)
+                running = running.plus_bases(end - start, np.asarray(sums), np.asarray(squares))
+                if end < layout.n_bases:
+                    yield running
+            running = running.plus_replicates(mlp.weights, gains, layout.n_replicates - running.n_replicates)
             yield running
 
+    def _layout(self, width: int, pilot_variance: float) -> Plan:
+        if self.standard_error is None:
+            return plan(width, self.n_samples)
+        likely = pilot_variance / EXPECTED_GAIN / self.standard_error**2
+        return plan(width, min(MOST_SAMPLES, max(2, math.ceil(likely))))
 
-def _with_chain(
+
+def _begin(layout: Plan, mlp: MLP) -> Replicates:
+    zeros = np.zeros((mlp.depth, mlp.width))
+    first_layer = np.linalg.norm(mlp.weights[0].astype(np.float64), axis=0) / math.sqrt(2 * math.pi)
+    return Replicates(layout, 0, zeros, zeros, zeros[0], 0, zeros[None, :0], zeros[:0], first_layer)
+
+
+def _revive(layout: Plan, mlp: MLP, state: State, together: int) -> Replicates:
+    """Go on from a state; replicates begun elsewhere, in another number at a time, begin again."""
+    stored: dict[str, Any] = {name: state[name] for name in STATE}
+    if len(stored["begun"]) != together:
+        stored |= {"n_bases_begun": 0, "begun": stored["begun"][:0], "begun_squares": stored["begun_squares"][:0]}
+    counts = {name: int(stored[name]) for name in ("n_replicates", "n_bases_begun")}
+    return replace(_begin(layout, mlp), **stored | counts)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is done between two looks at the clock."""
+
+    n_replicates: int
+    """Side by side, a whole number for each device."""
+    n_signed: int
+
+
+def _block(layout: Plan, mlp: MLP, n_devices: int) -> Block:
+    """Whole replicates while they are small, an eighth of them at most; of large ones, some bases at a time."""
+    affordable = min(BLOCK_SAMPLES, BLOCK_FLOPS // (2 * mlp.width**2 * mlp.depth))
+    replicates = min(affordable // layout.points, -(-layout.n_replicates // REPLICATES))
+    together = bases_together(layout.size)
+    n_signed = max(1, affordable // (2 * layout.size * together)) * together
+    return Block(max(1, -(-replicates // n_devices)) * n_devices, min(layout.n_signed, n_signed))
+
+
+def with_chain(
     means: Float[np.ndarray, "replicate depth width"],
     first_layer: Float[np.ndarray, " width"],
     weights: Float[np.ndarray, "depth width width"],
@@ -149,94 +250,15 @@ def _with_chain(
 
 
 @jax.jit
-def _pilot_gains(
+def _pilot(
     weights: Float[Array, "depth width width"], key: UInt[Array, "2"], index: Array
-) -> Float[Array, "depth width"]:
-    """How often each neuron is on, from samples that nothing else uses."""
+) -> tuple[Float[Array, "depth width"], Float[Array, ""]]:
+    """How often each neuron is on, and the final layer's mean variance, from samples that nothing else uses."""
     h = jax.random.normal(
-        jax.random.fold_in(jax.random.wrap_key_data(key), index), (ROWS, weights.shape[1]), jnp.float32
+        jax.random.fold_in(jax.random.wrap_key_data(key), index), (PILOT_SAMPLES, weights.shape[1]), jnp.float32
     )
     gains = []
     for w in weights:
-        h = jax.nn.relu(h @ w)
-        gains.append((h > 0).mean(0))
-    return jnp.stack(gains)
-
-
-@functools.partial(jax.jit, static_argnames="size")
-def _replicates(
-    weights: Float[Array, "depth width width"],
-    key: UInt[Array, "2"],
-    indices: UInt[Array, " replicate"],
-    signs: Array | None,
-    *,
-    size: int,
-) -> tuple[Float[Array, "replicate depth width"], Float[Array, "replicate width"]]:
-    """Several replicates at once, where one alone would leave the machine idle."""
-    return jax.vmap(lambda index: _replicate(weights, key, index, signs, size))(indices)
-
-
-def _replicate(
-    weights: Float[Array, "depth width width"],
-    key: UInt[Array, "2"],
-    index: Array,
-    signs: Array | None,
-    size: int,
-) -> tuple[Float[Array, "depth width"], Float[Array, " width"]]:
-    """Sums over all points of one replicate, and the final layer's sum of squares."""
-    depth, width, _ = weights.shape
-    key_rotation = jax.random.fold_in(jax.random.wrap_key_data(key), index)
-    rotation = _haar(key_rotation, size)[:, :width]
-    folded = mean_radius(size) * jnp.matmul(rotation, weights[0], precision="highest")
-    twice_folded = jnp.matmul(folded, weights[1], precision="highest") if depth > 1 else folded
-    sums = _pair_sums(folded, twice_folded, weights)
-    if signs is None:
-        return sums
-    batch = min(len(signs), max(1, ROWS // size))
-    scale = 1 / math.sqrt(size)
-
-    def add_batch(sums: tuple[Array, Array], c: Array) -> tuple[tuple[Array, Array], None]:
-        turned = c.astype(jnp.float32)[:, :, None] * scale
-        z = walsh_hadamard(turned * folded).reshape(batch * size, width)
-        z_next = walsh_hadamard(turned * twice_folded).reshape(batch * size, width)
-        new = _pair_sums(z, z_next, weights)
-        return (sums[0] + new[0], sums[1] + new[1]), None
-
-    sums, _ = jax.lax.scan(add_batch, sums, signs.reshape(-1, batch, size))
-    return sums
-
-
-def _pair_sums(
-    z: Float[Array, "row width"], z_next: Float[Array, "row width"], weights: Float[Array, "depth width width"]
-) -> tuple[Float[Array, "depth width"], Float[Array, " width"]]:
-    """Activation sums over the points behind z and their negatives; z_next is z through the second weights."""
-    on = jax.nn.relu(z)
-    sums = [jnp.abs(z).astype(jnp.float64).sum(0)]
-    h = jnp.concatenate([on, on - z])
-    if len(weights) > 1:
-        through = jnp.matmul(on, weights[1], precision="highest")
-        h = jax.nn.relu(jnp.concatenate([through, through - z_next]))
-        sums.append(h.astype(jnp.float64).sum(0))
-    for w in weights[2:]:
         h = jax.nn.relu(jnp.matmul(h, w, precision="highest"))
-        sums.append(h.astype(jnp.float64).sum(0))
-    wide = h.astype(jnp.float64)
-    return jnp.stack(sums), (wide * wide).sum(0)
-
-
-def walsh_hadamard(v: Float[Array, "batch n width"]) -> Float[Array, "batch n width"]:
-    """Sylvester's transform along the middle axis, unnormalised."""
-    batch, n, width = v.shape
-    step = 1
-    while step < n:
-        v = v.reshape(batch, n // (2 * step), 2, step, width)
-        even, odd = v[:, :, :1], v[:, :, 1:]
-        v = jnp.concatenate([even + odd, even - odd], axis=2).reshape(batch, n, width)
-        step *= 2
-    return v
-
-
-def _haar(key: Array, n: int) -> Float[Array, "n n"]:
-    """A uniformly random rotation: Q of a Gaussian matrix's QR, signs fixed by R's diagonal."""
-    q, r = jnp.linalg.qr(jax.random.normal(key, (n, n), jnp.float32))
-    return q * jnp.sign(jnp.diagonal(r))
+        gains.append((h > 0).mean(0))
+    return jnp.stack(gains), h.var(axis=0).mean()

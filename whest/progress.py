@@ -1,6 +1,7 @@
 """How far long work is: bars with rate and time left on a terminal, silence elsewhere."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from rich.console import Console
@@ -17,15 +18,28 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from whest.truth import Running
+from whest.cache import TruthCache
+from whest.mlp import MLP
+from whest.truth import Running, Truth, TruthSampler, expected_samples
 
 T = TypeVar("T")
+Expected = Callable[[Running], int | None]
+"""How many samples there will be, judged by those there are; null when it can't be told."""
 
 
 class Progress(Protocol):
     def each(self, items: Sequence[T], label: str) -> Iterator[T]: ...
 
-    def samples(self, stream: Iterable[Running], label: str, n_samples: int) -> Iterator[Running]: ...
+    def samples(self, stream: Iterable[Running], label: str, expected: Expected) -> Iterator[Running]: ...
+
+
+def watched_truth(cache: TruthCache, sampler: TruthSampler, mlp: MLP, progress: Progress) -> Truth:
+    """Draw an MLP's truth where somebody may be watching."""
+    stream = progress.samples(
+        cache.stream(sampler, mlp), f"truth of {mlp.name}", lambda running: expected_samples(sampler, running)
+    )
+    (last,) = deque(stream, maxlen=1)
+    return last.truth()
 
 
 class SilentProgress:
@@ -34,7 +48,7 @@ class SilentProgress:
     def each(self, items: Sequence[T], label: str) -> Iterator[T]:
         return iter(items)
 
-    def samples(self, stream: Iterable[Running], label: str, n_samples: int) -> Iterator[Running]:
+    def samples(self, stream: Iterable[Running], label: str, expected: Expected) -> Iterator[Running]:
         return iter(stream)
 
 
@@ -75,11 +89,11 @@ class BarProgress:
             yield item
             self._bars.advance(bar)
 
-    def samples(self, stream: Iterable[Running], label: str, n_samples: int) -> Iterator[Running]:
-        bar = self._bars.add_task(label, total=n_samples, rated=True)
-        for moments in stream:
-            self._bars.update(bar, completed=moments.n_samples)
-            yield moments
+    def samples(self, stream: Iterable[Running], label: str, expected: Expected) -> Iterator[Running]:
+        bar = self._bars.add_task(label, total=None, rated=True)
+        for running in stream:
+            self._bars.update(bar, completed=running.n_samples, total=expected(running))
+            yield running
         self._bars.remove_task(bar)
 
 

@@ -5,7 +5,9 @@ running `Moments`; whoever consumes the stream may show progress, stop early or 
 """
 
 import functools
-from collections.abc import Iterator
+import json
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Protocol
 
@@ -17,9 +19,17 @@ from pydantic import Field
 
 from whest.mlp import MLP
 
-SampleCount = Annotated[int, Field(ge=2, le=10**12)]
-BLOCK_SAMPLES = 2**16
-"""Samples a dispatch: about half a second of work at 256x8 on two cores, so a progress bar moves."""
+MOST_SAMPLES = 10**12
+SampleCount = Annotated[int, Field(ge=2, le=MOST_SAMPLES)]
+StandardError = Annotated[float, Field(ge=1e-6, le=1)]
+"""Root mean square over the final layer. Below a millionth float32 itself would be what limits."""
+MEASURED_SAMPLES = 1000
+"""Independent samples behind an error bar that sampling may stop for."""
+State = Mapping[str, np.ndarray]
+"""What a stream goes on from after a stop."""
+BLOCK_SAMPLES = 2**18
+BLOCK_FLOPS = 2**38
+"""Work between two looks at the clock, both at most: one to three seconds on two cores, so a progress bar moves."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +60,30 @@ class Moments:
     n_samples: int
     total: Float[np.ndarray, "depth width"]
     total_squares: Float[np.ndarray, "depth width"]
+    generator: str = ""
+    """The state of the generator that draws on from here, where there is one."""
+
+    @classmethod
+    def begin(cls, mlp: MLP, state: State | None) -> "Moments":
+        if state is None:
+            zeros = np.zeros((mlp.depth, mlp.width))
+            return cls(0, zeros, zeros)
+        return cls(int(state["n_samples"]), state["total"], state["total_squares"], str(state["generator"]))
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(
-            self.n_samples + other.n_samples, self.total + other.total, self.total_squares + other.total_squares
+            self.n_samples + other.n_samples,
+            self.total + other.total,
+            self.total_squares + other.total_squares,
+            other.generator,
         )
+
+    @property
+    def is_measured(self) -> bool:
+        return self.n_samples >= MEASURED_SAMPLES
+
+    def state(self) -> dict[str, np.ndarray]:
+        return {name: np.asarray(value) for name, value in vars(self).items()}
 
     def truth(self) -> Truth:
         n = self.n_samples
@@ -72,7 +101,28 @@ class Running(Protocol):
     @property
     def n_samples(self) -> int: ...
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether there is enough to speak of an error."""
+        ...
+
     def truth(self) -> Truth: ...
+
+    def state(self) -> dict[str, np.ndarray]: ...
+
+
+def is_small_enough(running: Running, standard_error: float | None) -> bool:
+    """Whether the final layer's error bar is what was asked for, where one was."""
+    return standard_error is not None and running.is_measured and running.truth().floor_mse <= standard_error**2
+
+
+def expected_samples(sampler: "TruthSampler", running: Running) -> int | None:
+    """How many there will be in the end: the variance of a mean falls with their number."""
+    if sampler.standard_error is None:
+        return max(sampler.n_samples, running.n_samples)
+    if not running.is_measured:
+        return None
+    return math.ceil(running.n_samples * max(1.0, running.truth().floor_mse / sampler.standard_error**2))
 
 
 class TruthSampler(Protocol):
@@ -85,11 +135,22 @@ class TruthSampler(Protocol):
     def n_samples(self) -> int: ...
 
     @property
+    def standard_error(self) -> float | None:
+        """Sample until the final layer's error bar is this small, instead of `n_samples`."""
+        ...
+
+    @property
     def resample(self) -> bool: ...
 
-    def stream(self, mlp: MLP) -> Iterator[Running]:
-        """What has been drawn after each block; the last has all `n_samples`, or a little more."""
+    def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Running]:
+        """What has been drawn after each block, from the beginning, or from a state (and with it first) on."""
         ...
+
+
+def describe_sampler(sampler: TruthSampler) -> dict[str, object]:
+    """Everything the numbers it draws depend on, the network aside."""
+    asked = {"n_samples": sampler.n_samples} if sampler.standard_error is None else {}
+    return {"sampler": sampler.name, "version": sampler.version, **asked, "standard_error": sampler.standard_error}
 
 
 @dataclass(frozen=True)
@@ -100,21 +161,25 @@ class PlainTruth:
     version: ClassVar[int] = 1
 
     n_samples: SampleCount
+    standard_error: StandardError | None = None
     resample: bool = False
 
-    def stream(self, mlp: MLP) -> Iterator[Moments]:
-        rows = rows_per_chunk(mlp.width, self.n_samples)
-        chunks = max(1, BLOCK_SAMPLES // rows)
+    def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Moments]:
+        wanted = self.n_samples if self.standard_error is None else MOST_SAMPLES
+        rows = rows_per_chunk(mlp.width, wanted)
+        chunks = max(1, min(BLOCK_SAMPLES, BLOCK_FLOPS // (2 * mlp.width**2 * mlp.depth)) // rows)
         weights, key = jnp.asarray(mlp.weights), jnp.asarray(mlp.key_samples)
-        n_chunks = -(-self.n_samples // rows)
-        moments = None
-        for first in range(0, n_chunks, chunks):
+        n_chunks = -(-wanted // rows)
+        moments = Moments.begin(mlp, state)
+        if state is not None:
+            yield moments
+        while moments.n_samples < wanted and not is_small_enough(moments, self.standard_error):
+            first = moments.n_samples // rows
             last = min(first + chunks, n_chunks)
             with jax.enable_x64(True):
-                total, squares = _chunk_sums(weights, key, first, last, self.n_samples, rows=rows)
-            drawn = min(last * rows, self.n_samples) - first * rows
-            block = Moments(drawn, np.asarray(total), np.asarray(squares))
-            moments = block if moments is None else moments + block
+                total, squares = _chunk_sums(weights, key, first, last, wanted, rows=rows)
+            drawn = min(last * rows, wanted) - first * rows
+            moments = moments + Moments(drawn, np.asarray(total), np.asarray(squares))
             yield moments
 
 
@@ -162,15 +227,19 @@ class ReferenceTruth:
     version: ClassVar[int] = 1
 
     n_samples: SampleCount
+    standard_error: StandardError | None = None
     resample: bool = False
 
-    def stream(self, mlp: MLP) -> Iterator[Moments]:
+    def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Moments]:
+        wanted = self.n_samples if self.standard_error is None else MOST_SAMPLES
         generator = np.random.default_rng(mlp.sample_stream)
         rows = max(1024, min(16384, 2**20 // mlp.width))
-        zeros = np.zeros((mlp.depth, mlp.width))
-        moments = Moments(0, zeros, zeros)
-        for first in range(0, self.n_samples, rows):
-            drawn = min(rows, self.n_samples - first)
+        moments = Moments.begin(mlp, state)
+        if moments.generator:
+            generator.bit_generator.state = json.loads(moments.generator)
+            yield moments
+        while moments.n_samples < wanted and not is_small_enough(moments, self.standard_error):
+            drawn = min(rows, wanted - moments.n_samples)
             h = generator.standard_normal((drawn, mlp.width), dtype=np.float32)
             total, squares = [], []
             for w in mlp.weights:
@@ -178,5 +247,6 @@ class ReferenceTruth:
                 wide = h.astype(np.float64)
                 total.append(wide.sum(0))
                 squares.append(np.square(wide).sum(0))
-            moments = moments + Moments(drawn, np.stack(total), np.stack(squares))
+            drawing_on = json.dumps(generator.bit_generator.state)
+            moments = moments + Moments(drawn, np.stack(total), np.stack(squares), drawing_on)
             yield moments

@@ -13,7 +13,7 @@ from whest.dataset import Dataset, Row
 from whest.estimator import EstimatorSpec, SetupContext
 from whest.isolation import Isolation, open_runner
 from whest.mlp import MLP
-from whest.progress import Progress
+from whest.progress import Progress, watched_truth
 from whest.runner import Runner
 from whest.suite import FOLDER as SUITES
 from whest.truth import Truth, TruthSampler
@@ -58,6 +58,5 @@ class Whitebox:
         if found is not None:
             return found, None
         started = time.perf_counter()
-        stream = progress.samples(self.sampler.stream(mlp), f"truth of {row.name}", self.sampler.n_samples)
-        drawn = self.cache.draw(self.sampler, mlp, stream)
+        drawn = watched_truth(self.cache, self.sampler, mlp, progress)
         return drawn, time.perf_counter() - started
