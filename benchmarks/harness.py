@@ -12,13 +12,13 @@ import statistics
 import subprocess
 import sys
 import time
-import venv
 from pathlib import Path
 from tempfile import mkdtemp
 
+from peer import peer_bin
+
 N_MLPS, WIDTH, DEPTH, SEED, N_SAMPLES = 100, 256, 8, 1, 2000
 REPEATS = int(sys.argv[1]) if len(sys.argv) > 1 else 1
-PEER = Path("outputs/peer").absolute()
 PEER_ESTIMATOR = '''"""Covariance propagation in gain form, on the peer's own arrays."""
 import flopscope as flops
 import flopscope.numpy as fnp
@@ -48,14 +48,6 @@ class Estimator(BaseEstimator):
 '''
 
 
-def install_peer() -> Path:
-    python = PEER / "bin" / "python"
-    if not python.exists():
-        venv.create(PEER, with_pip=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "whestbench"], check=True)
-    return python.parent / "whest"
-
-
 def timed(command: list[str | Path], **options: object) -> tuple[float, str]:
     started = time.monotonic()
     finished = subprocess.run(command, capture_output=True, text=True, **options)  # type: ignore[call-overload]
@@ -69,7 +61,7 @@ def main() -> None:
     from whest.dataset import fresh_seeds
 
     folder = Path(mkdtemp(prefix="whest-harness-"))
-    whest = install_peer()
+    whest = peer_bin() / "whest"
     seeds = folder / "seeds.json"
     seeds.write_text(json.dumps(fresh_seeds(SEED, N_MLPS)))
     (folder / "estimator.py").write_text(PEER_ESTIMATOR)
