@@ -61,7 +61,8 @@ def test_mean_radius_is_the_chi_distributions():
 @pytest.mark.parametrize(
     ("width", "n_samples", "size", "n_signed"),
     [(256, 10**6, 256, 128), (256, 10**5, 256, 16), (256, 2000, 256, 0), (128, 10**6, 256, 128),
-     (1024, 30_000, 1024, 0), (1024, 10**6, 1024, 60), (1024, 10**7, 1024, 512), (20, 10**6, 64, 32), (3000, 10**6, 3000, 0), (1, 10, 1, 0)],
+     (1024, 30_000, 1024, 0), (1024, 10**6, 1024, 60), (1024, 10**7, 1024, 512),
+     (20, 10**6, 64, 32), (3000, 10**6, 3000, 0), (1, 10, 1, 0)],
 )  # fmt: skip
 def test_the_plan_takes_the_best_design_that_is_affordable(width, n_samples, size, n_signed):
     layout = plan(width, n_samples)
