@@ -13,9 +13,10 @@ import pytest
 
 from whest import suite as suite_module
 from whest.build import build_target
-from whest.dataset import Dataset, FreshDataset, Row, SeedsDataset, SuiteDataset, fresh_seeds
+from whest.dataset import Dataset, FreshDataset, SeedsDataset, SuiteDataset, fresh_seeds
 from whest.errors import ConfigError, WhestError
 from whest.mlp import SALT_VARIABLE, SeedProtocol, draw_mlp, legacy_streams, mlp_names
+from whest.rows import Row
 from whest.suite import SUITE_ROOTS, Suite, load_suite, save_suite
 from whest.truth import Truth
 
@@ -260,6 +261,7 @@ CHANGES: dict[str, Callable[[Dataset], Dataset]] = {
     "one standard error": lambda d: change_truth(d, standard_errors=nudged(last_truth(d).standard_errors)),
     "variance": lambda d: change_truth(d, avg_variance=float(np.nextafter(0.25, 1))),
     "samples": lambda d: change_truth(d, n_samples=1001),
+    "replicates": lambda d: change_truth(d, n_replicates=16),
 }
 
 
@@ -283,7 +285,7 @@ def test_description_has_what_the_report_names() -> None:
         "sha256": dataset.sha256,
         "seed": 7,
         "n_mlps": 3,
-        "seed_protocol": {"name": "whestbench-seeds", "version": "3.0"},
+        "seed_protocol": {"name": "whestbench_explicit_per_mlp_seeds", "version": "3.0"},
         "split": None,
         "n_samples": 1000,
     }

@@ -187,7 +187,7 @@ def test_dataset_has_every_named_field(real: Json) -> None:
     assert [name for name in DATASET if name not in dataset] == []
     assert len(dataset["sha256"]) == 64
     assert (dataset["seed"], dataset["n_mlps"]) == (5, 3)
-    assert dataset["seed_protocol"] == {"name": "whestbench-seeds", "version": "3.0"}
+    assert dataset["seed_protocol"] == {"name": "whestbench_explicit_per_mlp_seeds", "version": "3.0"}
 
 
 def test_run_meta_stamps_both_ends_in_utc(real: Json) -> None:

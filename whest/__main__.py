@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from whest.api import config_folder
-from whest.config import build_experiment, read_settings
+from whest.config import Settings, build_experiment, read_settings
 from whest.errors import ConfigError, WhestError
 from whest.sweep import finish_open_sweep
 
@@ -65,8 +65,48 @@ def clean_caches(config: Mapping[str, Any], folder: Path, overrides: list[str]) 
     clean(read_settings(config).outputs)
 
 
+def merge_slices(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    from whest.formats.combine import merge
+
+    settings = read_settings(config)
+    inputs = settings.inputs or []
+    if isinstance(inputs, dict):
+        raise ConfigError("inputs must be a list of slices for job=merge: inputs=[a,b]")
+    sha256 = merge([Path(path) for path in inputs], _output(settings))
+    print(f"merged {len(inputs)} slices into {settings.output}, sha256 {sha256}")
+
+
+def combine_splits(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    from whest.formats.combine import combine
+
+    settings = read_settings(config)
+    inputs = settings.inputs or []
+    named = {name: Path(path) for name, path in inputs.items()} if isinstance(inputs, dict) else None
+    splits = combine(named or [Path(path) for path in inputs], _output(settings), settings.default_split)
+    print(f"combined the splits {', '.join(splits)} into {settings.output}")
+
+
+def describe_dataset(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    from whest.console import open_console
+    from whest.formats.info import print_info
+
+    path = read_settings(config).path
+    if path is None:
+        raise ConfigError("path is missing: say which dataset, job=info path=DIR")
+    print_info(path, open_console())
+
+
+def _output(settings: Settings) -> Path:
+    if settings.output is None:
+        raise ConfigError(f"output is missing: say where job={settings.job} writes, output=DIR")
+    return settings.output
+
+
 JOBS: dict[str, Callable[[Mapping[str, Any], Path, list[str]], float | None]] = {
     "score": score,
+    "merge": merge_slices,
+    "combine": combine_splits,
+    "info": describe_dataset,
     "list": list_choices,
     "clean": clean_caches,
 }

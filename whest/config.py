@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Node = Mapping[str, Any]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Job = Literal["score", "list", "clean"]
+Job = Literal["score", "merge", "combine", "info", "list", "clean"]
 Size = Annotated[int, Field(ge=1, le=65536)]
 
 
@@ -55,6 +55,10 @@ class Settings:
     participant: Annotated[str, Field(min_length=1)]
     show_mlps: bool
     outputs_dir: Path
+    inputs: list[str] | dict[str, str] | None
+    output: Path | None
+    path: Path | None
+    default_split: str | None
 
     @property
     def outputs(self) -> Path:

@@ -1,15 +1,15 @@
 """Datasets: which MLPs are evaluated, and the truth some of them bring along.
 
-Weights regenerate from seeds, so a dataset is a short list of rows; a network exists in memory only while it is used.
+A dataset is a short list of rows and a source of weights, drawn from the seeds or read from a file; a network exists
+in memory only while it is used.
 """
 
-import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, cast
 
 import numpy as np
 from pydantic import Field
@@ -17,33 +17,22 @@ from pydantic import Field
 from whest.errors import ConfigError
 from whest.mlp import (
     MLP,
-    SEED_PROTOCOL_NAME,
+    SEED_PROTOCOL_NAMES,
     SeedProtocol,
     Streams,
+    Version,
     distinct_names,
-    draw_mlp,
     legacy_streams,
     mlp_names,
     salted_protocol,
 )
+from whest.rows import ContentDigest, DrawnWeights, Row, WeightSource
 from whest.suite import SUITE_ROOTS, Suite, load_suite
-from whest.truth import Truth
 
 Size = Annotated[int, Field(ge=1, le=65536)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Range = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1, le=1_000_000)]]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One MLP of a dataset. `index` is its place in the whole dataset, whatever part of it is selected."""
-
-    index: int
-    mlp_seed: int
-    name: str
-    streams: Streams
-    truth: Truth | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +47,10 @@ class Dataset:
     seed: int | None = None
     path: str | None = None
     split: str | None = None
+    source: WeightSource = field(default_factory=DrawnWeights)
+    salt_digest: str | None = None
+    hidden: tuple[Path, ...] = ()
+    """Files that hold the answers: kept from an estimator's worker."""
 
     @property
     def n_mlps(self) -> int:
@@ -68,18 +61,15 @@ class Dataset:
         return all(row.truth is not None for row in self.rows)
 
     def mlp(self, row: Row) -> MLP:
-        return draw_mlp(row.streams, self.width, self.depth, row.name)
+        weights = self.source.weights(row, self.width, self.depth)
+        return MLP(weights, row.streams.estimator_seed, row.name, row.streams.samples)
 
     @cached_property
     def sha256(self) -> str:
-        """A digest of the content: seeds and shape determine the weights; means, errors and counts are the truth."""
-        digest = hashlib.sha256()
-        digest.update(json.dumps([self.width, self.depth, self.protocol_version]).encode())
+        """A digest of the content: weights (or the seeds and shape that determine them), means, errors and counts."""
+        digest = ContentDigest(self.width, self.depth, self.protocol_version)
         for row in self.rows:
-            digest.update(f"{row.index} {row.mlp_seed} {row.name}".encode())
-            if row.truth is not None:
-                digest.update(f"{row.truth.n_samples} {row.truth.avg_variance!r}".encode())
-                digest.update(row.truth.means.tobytes() + row.truth.standard_errors.tobytes())
+            digest.add(row, self.source.fingerprint(row))
         return digest.hexdigest()
 
     @property
@@ -95,7 +85,10 @@ class Dataset:
             "sha256": self.sha256,
             "seed": self.seed,
             "n_mlps": self.n_mlps,
-            "seed_protocol": {"name": SEED_PROTOCOL_NAME, "version": self.protocol_version},
+            "seed_protocol": {
+                "name": SEED_PROTOCOL_NAMES[cast(Version, self.protocol_version)],
+                "version": self.protocol_version,
+            },
             "split": self.split,
             "n_samples": self.n_samples,
         }
@@ -187,11 +180,18 @@ class SeedsDataset:
             protocol = salted_protocol(self.salt_digest)
         else:
             protocol = SeedProtocol()
-        path = None if isinstance(self.mlp_seeds, list) else str(Path(self.mlp_seeds).resolve())
-        rows = _protocol_rows(protocol, seeds)
-        return _select(
-            Dataset("seeds", self.width, self.depth, self.seed_protocol, rows, path=path), self.range, self.n_mlps
+        path = None if isinstance(self.mlp_seeds, list) else Path(self.mlp_seeds).resolve()
+        whole = Dataset(
+            name="seeds",
+            width=self.width,
+            depth=self.depth,
+            protocol_version=self.seed_protocol,
+            rows=_protocol_rows(protocol, seeds),
+            path=str(path) if path else None,
+            salt_digest=protocol.salt_digest,
+            hidden=(path,) if path else (),
         )
+        return _select(whole, self.range, self.n_mlps)
 
 
 def fresh_seeds(root: int, n_mlps: int) -> list[int]:
@@ -222,12 +222,15 @@ def _seeds_from_file(path: Path) -> list[int]:
 
 
 def _select(dataset: Dataset, range_: Range | None, n_mlps: int | None) -> Dataset:
+    chosen = selected(dataset.name, dataset.n_mlps, range_, n_mlps)
+    return replace(dataset, rows=dataset.rows[chosen.start : chosen.stop])
+
+
+def selected(name: str, total: int, range_: Range | None, n_mlps: int | None) -> range:
     """The half-open range, then the first n_mlps of it."""
-    start, end = range_ or (0, dataset.n_mlps)
-    if not start < end <= dataset.n_mlps:
-        raise ConfigError(
-            f"dataset.range=[{start},{end}] must be a half-open range within {dataset.name}'s {dataset.n_mlps} MLPs"
-        )
+    start, end = range_ or (0, total)
+    if not start < end <= total:
+        raise ConfigError(f"dataset.range=[{start},{end}] must be a half-open range within {name}'s {total} MLPs")
     if n_mlps is not None and n_mlps > end - start:
-        raise ConfigError(f"dataset.n_mlps={n_mlps} is more than the {end - start} MLPs there are in {dataset.name}")
-    return replace(dataset, rows=dataset.rows[start:end][:n_mlps])
+        raise ConfigError(f"dataset.n_mlps={n_mlps} is more than the {end - start} MLPs there are in {name}")
+    return range(start, end if n_mlps is None else start + n_mlps)

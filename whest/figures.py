@@ -39,7 +39,8 @@ def draw_layer_error(axes: Axes, report: Report) -> None:
     for row in by_mlp:
         axes.plot(layers, row, color=MUTED, alpha=0.4, linewidth=0.8)
     axes.plot(layers, report.score.per_layer_mse, color=ACCENT, marker="o", label="mean over MLPs")
-    axes.plot(layers, floor, color=ALARM, linestyle="--", label="noise of the truth")
+    if np.isfinite(floor).all():  # a dataset from elsewhere may bring no standard errors
+        axes.plot(layers, floor, color=ALARM, linestyle="--", label="noise of the truth")
     axes.set(xlabel="layer", ylabel="mean squared error", yscale=_scale(by_mlp), title=_title(report, "Error by layer"))
     axes.legend(frameon=False)
 

@@ -18,9 +18,14 @@ from jaxtyping import Float
 
 from whest.errors import ConfigError
 
-SEED_PROTOCOL_NAME = "whestbench-seeds"
 Version = Literal["2.0", "3.0", "4.0"]
-VERSIONS: tuple[Version, ...] = ("2.0", "3.0", "4.0")
+SEED_PROTOCOL_NAMES: dict[Version, str] = {
+    "2.0": "whestbench_seedsequence_hierarchy",
+    "3.0": "whestbench_explicit_per_mlp_seeds",
+    "4.0": "whestbench_kdf_per_mlp_seeds",
+}
+"""What dataset files and reports call each protocol."""
+VERSIONS: tuple[Version, ...] = tuple(SEED_PROTOCOL_NAMES)
 SALT_VARIABLE = "WHEST_SEED_SALT"
 
 
@@ -81,6 +86,11 @@ class SeedProtocol:
         if self.salt is not None and not 1 <= len(self.salt) <= hashlib.blake2b.MAX_KEY_SIZE:
             raise ConfigError(f"a salt has 1 to {hashlib.blake2b.MAX_KEY_SIZE} bytes, this one has {len(self.salt)}")
 
+    @property
+    def salt_digest(self) -> str | None:
+        """What may be published of the salt."""
+        return hashlib.sha256(self.salt).hexdigest() if self.salt is not None else None
+
     def streams(self, mlp_seed: int) -> Streams:
         """Split one dataset row's seed (protocols 3.0 and 4.0; 2.0 has one root for all, see `legacy_streams`)."""
         if self.version == "2.0":
@@ -117,9 +127,13 @@ def salted_protocol(salt_digest: str, salt_hex: str | None = None) -> SeedProtoc
 
 def legacy_streams(root_seed: int, n_mlps: int) -> list[Streams]:
     """Protocol 2.0: one root seed, three streams an MLP in order."""
-    children = np.random.SeedSequence(root_seed).spawn(3 * n_mlps)
-    triples = zip(children[0::3], children[1::3], children[2::3], strict=True)
-    return [Streams(weights, samples, int(est.generate_state(1)[0])) for weights, samples, est in triples]
+    return [legacy_stream(root_seed, index) for index in range(n_mlps)]
+
+
+def legacy_stream(root_seed: int, index: int) -> Streams:
+    """One MLP's three streams: the root's children 3i, 3i+1 and 3i+2, whatever their number."""
+    weights, samples, est = (np.random.SeedSequence(root_seed, spawn_key=(3 * index + k,)) for k in range(3))
+    return Streams(weights, samples, int(est.generate_state(1)[0]))
 
 
 def draw_weights(stream: np.random.SeedSequence, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:

@@ -9,11 +9,12 @@ from typing import ClassVar
 from whest.cache import TruthCache
 from whest.case import Limits, WhiteboxCase
 from whest.child import WorkerLimits
-from whest.dataset import Dataset, Row
+from whest.dataset import Dataset
 from whest.estimator import EstimatorSpec, SetupContext
 from whest.isolation import Isolation, open_runner
 from whest.mlp import MLP
 from whest.progress import Progress, watched_truth
+from whest.rows import Row
 from whest.runner import Runner
 from whest.suite import FOLDER as SUITES
 from whest.truth import Truth, TruthSampler
@@ -46,7 +47,7 @@ class Whitebox:
                 yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections)
 
     def _runner(self) -> Runner:
-        hidden = [self.outputs, SUITES, *([Path(self.dataset.path)] if self.dataset.path else [])]
+        hidden = [self.outputs, SUITES, *self.dataset.hidden]
         compiled = self.outputs / "cache" / "xla"
         return open_runner(self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled)
 
