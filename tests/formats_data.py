@@ -42,8 +42,7 @@ def provenance(split: str = "public", **knobs: Any) -> Provenance:
     made = {
         "split": split,
         "config": "default",
-        "sampler": "fast",
-        "sampler_version": 1,
+        "sampler": "fast 1",
         "command": "python -m whest job=bake",
         "created_at": datetime(2026, 1, 2, tzinfo=UTC),
         "hardware": {"machine": "x86_64"},

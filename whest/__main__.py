@@ -2,11 +2,9 @@
 
 import io
 import os
-import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -19,97 +17,12 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from whest.api import config_folder
-from whest.config import Settings, build_experiment, read_settings
+from whest.config import read_settings
 from whest.errors import ConfigError, WhestError
+from whest.jobs import JOBS
 from whest.sweep import finish_open_sweep
 
 INTERRUPTED = 130
-
-
-class JobFailedError(WhestError):
-    """A job that left its report but no valid score; raised so that a sweep counts it as failed."""
-
-
-def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> float | None:
-    from whest.console import open_console, print_report
-    from whest.experiment import run
-    from whest.progress import SilentProgress, open_progress
-
-    experiment = build_experiment(config, folder, overrides, _command(overrides))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))))
-    console = open_console()
-    bars = open_progress(console)
-    if bars is None:
-        report = run(experiment, folder, SilentProgress())
-    else:
-        with bars:
-            report = run(experiment, folder, bars)
-    print_report(report, folder, console, show_mlps=read_settings(config).show_mlps)
-    if report.meta.status == "interrupted":
-        raise KeyboardInterrupt  # everything is saved; a sweep stops here too
-    if report.has_errors:
-        raise JobFailedError("the estimator failed: see the report")
-    return report.score.score
-
-
-def list_choices(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
-    from whest.catalogue import print_catalogue
-
-    print_catalogue(config_folder(), read_settings(config).outputs)
-
-
-def clean_caches(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
-    from whest.catalogue import clean
-
-    clean(read_settings(config).outputs)
-
-
-def merge_slices(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
-    from whest.formats.combine import merge
-
-    settings = read_settings(config)
-    inputs = settings.inputs or []
-    if isinstance(inputs, dict):
-        raise ConfigError("inputs must be a list of slices for job=merge: inputs=[a,b]")
-    sha256 = merge([Path(path) for path in inputs], _output(settings))
-    print(f"merged {len(inputs)} slices into {settings.output}, sha256 {sha256}")
-
-
-def combine_splits(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
-    from whest.formats.combine import combine
-
-    settings = read_settings(config)
-    inputs = settings.inputs or []
-    named = {name: Path(path) for name, path in inputs.items()} if isinstance(inputs, dict) else None
-    splits = combine(named or [Path(path) for path in inputs], _output(settings), settings.default_split)
-    print(f"combined the splits {', '.join(splits)} into {settings.output}")
-
-
-def describe_dataset(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
-    from whest.console import open_console
-    from whest.formats.info import print_info
-
-    path = read_settings(config).path
-    if path is None:
-        raise ConfigError("path is missing: say which dataset, job=info path=DIR")
-    print_info(path, open_console())
-
-
-def _output(settings: Settings) -> Path:
-    if settings.output is None:
-        raise ConfigError(f"output is missing: say where job={settings.job} writes, output=DIR")
-    return settings.output
-
-
-JOBS: dict[str, Callable[[Mapping[str, Any], Path, list[str]], float | None]] = {
-    "score": score,
-    "merge": merge_slices,
-    "combine": combine_splits,
-    "info": describe_dataset,
-    "list": list_choices,
-    "clean": clean_caches,
-}
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:
@@ -176,10 +89,6 @@ def _fail(message: str, exit_code: int) -> None:
     finish_open_sweep(is_interrupted=exit_code == INTERRUPTED)
     print(f"whest: {message}", file=sys.stderr)
     raise SystemExit(exit_code)
-
-
-def _command(overrides: list[str]) -> str:
-    return shlex.join(["python", "-m", "whest", *overrides])
 
 
 if __name__ == "__main__":

@@ -14,11 +14,12 @@ from whest.build import build_target
 from whest.errors import ConfigError
 
 if TYPE_CHECKING:
+    from whest.bake import Bake
     from whest.experiment import Experiment
 
 Node = Mapping[str, Any]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Job = Literal["score", "merge", "combine", "info", "list", "clean"]
+Job = Literal["score", "bake", "merge", "combine", "info", "list", "clean"]
 Size = Annotated[int, Field(ge=1, le=65536)]
 
 
@@ -70,7 +71,7 @@ GROUPS = ("round", "task", "dataset", "truth", "estimator", "isolation", "scorin
 
 def read_settings(config: Node) -> Settings:
     """The top level of the config, without its groups."""
-    scalars = {key: value for key, value in config.items() if key not in (*GROUPS, "hydra")}
+    scalars = {key: value for key, value in config.items() if key not in (*GROUPS, "bake", "hydra")}
     settings: Settings = build_target(Settings, scalars, "")
     return settings
 
@@ -88,13 +89,12 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
     from whest.isolation import Isolation
     from whest.tasks.whitebox import Whitebox
 
-    missing = [group for group in GROUPS if group not in config]
-    if missing:
-        raise ConfigError(f"{missing[0]} is missing from the config: choose one, {missing[0]}=…")
+    _refuse_missing_groups(config)
     build_target(Task, config["task"], "task")
     round_ = build_target(Round, config["round"], "round")
     rule = build_group(config, "scoring")
     tracking = build_group(config, "tracking", outputs=settings.outputs)
+    _refuse_two_aims(overrides)
     sampler = build_group(config, "truth")
     dataset = build_group(config, "dataset", **_drawn_seed(config)).load()
     _refuse_idle_truth(dataset.has_truth and not sampler.resample, overrides)
@@ -140,6 +140,35 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
     return Experiment(task, rule, tracking, notes, command)
 
 
+def build_bake(config: Node, output: Path, overrides: Sequence[str], command: str) -> "Bake":
+    """The typed bake behind a composed, resolved config."""
+    settings = read_settings(config)
+    prepare_jax(settings)
+
+    from whest.bake import Bake, BakeOptions, counted_from_zero
+    from whest.cache import TruthCache
+    from whest.formats.save import provenance_here
+
+    _refuse_missing_groups(config)
+    _refuse_two_aims(overrides)
+    if _drawn_seed(config):
+        raise ConfigError("seed is missing: a bake can only go on, or be sliced, from a seed it is given, seed=7")
+    options = build_target(BakeOptions, config["bake"], "bake")
+    sampler = build_group(config, "truth")
+    dataset = counted_from_zero(build_group(config, "dataset").load())
+    is_drawn = not dataset.has_truth or sampler.resample
+    _refuse_idle_truth(not is_drawn, overrides)
+    drawn_by = f"{sampler.name} {sampler.version}" if is_drawn else dataset.sampler
+    return Bake(
+        dataset=dataset,
+        part=options.part(dataset.n_mlps),
+        sampler=sampler,
+        cache=TruthCache(settings.outputs / "cache" / "truth"),
+        output=output,
+        provenance=provenance_here(options.split, options.config, drawn_by, command),
+    )
+
+
 def build_group(config: Node, group: str, **more: Any) -> Any:
     """One group's `_target_` with its keys as arguments."""
     values = {key: value for key, value in config[group].items() if key != "_target_"} | more
@@ -156,6 +185,19 @@ def _drawn_seed(config: Node) -> dict[str, int]:
     """A fresh dataset without a seed gets one now, so that the run can be repeated."""
     dataset = config["dataset"]
     return {"seed": secrets.randbits(31)} if "seed" in dataset and dataset["seed"] is None else {}
+
+
+def _refuse_missing_groups(config: Node) -> None:
+    missing = [group for group in GROUPS if group not in config]
+    if missing:
+        raise ConfigError(f"{missing[0]} is missing from the config: choose one, {missing[0]}=…")
+
+
+def _refuse_two_aims(overrides: Sequence[str]) -> None:
+    """A number of samples and an error bar can't both say when to stop."""
+    aims = [o for o in overrides if o.lstrip("+~").startswith(("truth.n_samples=", "truth.standard_error="))]
+    if len(aims) > 1 and not any(aim.endswith("=null") for aim in aims):
+        raise ConfigError(f"{' and '.join(aims)} contradict each other: give one of them")
 
 
 def _refuse_idle_truth(brings_truth: bool, overrides: Sequence[str]) -> None:

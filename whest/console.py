@@ -8,6 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from whest.bake import Baked, BakedRow
+    from whest.formats.metadata import Part
     from whest.report import Report
     from whest.sweep import SweepRow
 
@@ -164,3 +166,25 @@ def _gauge(utilization: float) -> str:
 def _short(path: Path) -> Path:
     """The path as one would type it from here."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def print_baked_row(baked: "BakedRow", part: "Part", console: Console) -> None:
+    """A line an MLP, so that a log shows how a long bake gets on."""
+    truth = baked.truth
+    how = "was there" if baked.seconds is None else f"{truth.n_samples / baked.seconds:,.0f} samples/s"
+    console.print(
+        f"{baked.row.index + 1 - part.start:>5} of {part.end - part.start}  {escape(baked.row.name):24} "
+        f"standard error {figure(truth.floor_mse**0.5)}  {truth.n_samples:.3g} samples  {how}"
+    )
+
+
+def print_baked(baked: "Baked", console: Console) -> None:
+    part, place = baked.part, escape(str(baked.output))
+    console.print(
+        f"[bold]{place}[/]: MLPs [{part.start},{part.end}) of {part.total}, {baked.n_samples:.3g} samples in all; "
+        f"truth's noise adds {figure(baked.floor_mse)} to every MSE",
+        soft_wrap=True,
+    )
+    console.print(f"sha256 {baked.sha256}", soft_wrap=True)
+    use = f"dataset=file dataset.path={place}" if part.is_whole else "job=merge inputs=[…] output=…"
+    console.print(f"next   python -m whest {use}", soft_wrap=True)

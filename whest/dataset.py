@@ -49,6 +49,8 @@ class Dataset:
     split: str | None = None
     source: WeightSource = field(default_factory=DrawnWeights)
     salt_digest: str | None = None
+    sampler: str | None = None
+    """Which sampler drew the truth it brings, with its version, where that is known: "fast 2"."""
     hidden: tuple[Path, ...] = ()
     """Files that hold the answers: kept from an estimator's worker."""
 
@@ -126,6 +128,7 @@ def _suite_dataset(suite: Suite) -> Dataset:
         protocol_version=protocol.version,
         rows=rows,
         seed=SUITE_ROOTS[suite.round],
+        sampler=suite.sampler,
     )
 
 

@@ -45,6 +45,12 @@ def watched_truth(cache: TruthCache, sampler: TruthSampler, mlp: MLP, progress: 
 class SilentProgress:
     """Shows nothing."""
 
+    def __enter__(self) -> "SilentProgress":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        return
+
     def each(self, items: Sequence[T], label: str) -> Iterator[T]:
         return iter(items)
 
@@ -97,6 +103,6 @@ class BarProgress:
         self._bars.remove_task(bar)
 
 
-def open_progress(console: Console) -> BarProgress | None:
+def open_progress(console: Console) -> BarProgress | SilentProgress:
     """Bars where somebody watches."""
-    return BarProgress(console) if console.is_terminal else None
+    return BarProgress(console) if console.is_terminal else SilentProgress()

@@ -18,7 +18,8 @@ from whest.truth import Truth
 
 SUITE_ROOTS = {"warmup": 101, "phase1": 102, "phase2": 103}
 FOLDER = Path(__file__).parent / "suites"
-SCHEMA = 1
+SCHEMA = 2
+TRUTH_ARRAYS = ("means", "standard_errors", "avg_variances", "n_samples", "n_replicates")
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ def save_suite(suite: Suite, path: Path) -> None:
         "standard_errors": np.stack([truth.standard_errors for truth in suite.truths]),
         "avg_variances": np.array([truth.avg_variance for truth in suite.truths]),
         "n_samples": np.array([truth.n_samples for truth in suite.truths], np.int64),
+        "n_replicates": np.array([truth.n_replicates or 0 for truth in suite.truths], np.int64),
     }
     header = {
         "schema": SCHEMA,
@@ -74,10 +76,8 @@ def load_suite(round_name: str) -> Suite:
     if header["schema"] != SCHEMA or header["sha256"] != _digest(arrays):
         raise damaged
     truths = [
-        Truth(means, errors, float(variance), int(n))
-        for means, errors, variance, n in zip(
-            arrays["means"], arrays["standard_errors"], arrays["avg_variances"], arrays["n_samples"], strict=True
-        )
+        Truth(means, errors, float(variance), int(n), int(replicates) or None)
+        for means, errors, variance, n, replicates in zip(*(arrays[name] for name in TRUTH_ARRAYS), strict=True)
     ]
     return Suite(
         round=header["round"],

@@ -98,10 +98,10 @@ def _body(document: Document, splits: Document) -> str:
 
 def _facts(document: Document, info: Document) -> list[tuple[str, object]]:
     """Left out where a dataset from elsewhere doesn't say."""
-    protocol, sampler = document["seed_protocol"], info.get("sampler") or {}
+    protocol = document["seed_protocol"]
     facts = {
         "samples an MLP": f"{document['n_samples']:,} or more",
-        "sampler": " ".join(str(value) for value in sampler.values()),
+        "sampler": info.get("sampler"),
         "seed protocol": f"{protocol['name']} {protocol['version']}",
         "made with": info.get("backend") or document.get("backend"),
         "created": document.get("created_at_utc"),

@@ -34,11 +34,10 @@ def print_info(path: Path, console: Console) -> None:
 
 def describe_split(stored: StoredSplit) -> dict[str, str]:
     header, part = stored.header, stored.header.part
-    sampler = " ".join(str(value) for value in (header.stated.sampler or {}).values())
     share = "" if part.is_whole else f", the slice [{part.start},{part.end}) of {part.total}: merge it before use"
     facts = {"MLPs": f"{stored.n_mlps}{share}", "samples an MLP": f"{header.stated.n_samples:,}"}
-    if sampler:
-        facts["sampler"] = sampler
+    if header.stated.sampler:
+        facts["sampler"] = header.stated.sampler
     if stored.reader.n_bytes > VERIFIED_BYTES:
         stated = header.stated.content_sha256 or "not stated"
         return {**facts, "sha256": f"{stated} (as stated; {stored.reader.n_bytes / 1e9:.1f} GB were not read)"}

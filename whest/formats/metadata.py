@@ -51,7 +51,7 @@ class Stated:
     config: Name = "default"
     backend: str | None = None
     seed: Annotated[int, Field(ge=0, lt=2**128)] | None = None
-    sampler: dict[str, Any] | None = None
+    sampler: str | None = None
     is_partial: bool = False
     mlp_range: Bounds | None = None
     total_n_mlps: Count | None = None

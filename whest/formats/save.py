@@ -7,10 +7,11 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from whest import __version__
 from whest.dataset import Dataset
 from whest.errors import ConfigError
 from whest.formats.card import write_card
@@ -18,6 +19,7 @@ from whest.formats.metadata import NPZ_SCHEMAS, PARQUET_FORMAT, PARQUET_SCHEMA, 
 from whest.formats.open import METADATA
 from whest.formats.stored import Record, as_read
 from whest.formats.write import Tally, write_npz, write_parquet
+from whest.host import describe_host
 from whest.mlp import SEED_PROTOCOL_NAMES, Version
 from whest.rows import Row
 
@@ -28,8 +30,8 @@ class Provenance:
 
     split: str
     config: str
-    sampler: str
-    sampler_version: int
+    sampler: str | None
+    """With its version, "fast 2"; null where a dataset from elsewhere doesn't say."""
     command: str
     created_at: datetime
     hardware: Mapping[str, Any] = field(default_factory=dict)
@@ -38,6 +40,14 @@ class Provenance:
     def __post_init__(self) -> None:
         for key in ("split", "config"):
             require_name(key, getattr(self, key))
+
+
+def provenance_here(split: str, config: str, sampler: str | None, command: str) -> Provenance:
+    """Now, on this machine."""
+    host = describe_host()
+    versions = {name: host[f"{name}_version"] for name in ("python", "numpy", "jax", "jaxlib")}
+    hardware = {name: value for name, value in host.items() if name != "hostname" and not name.endswith("_version")}
+    return Provenance(split, config, sampler, command, datetime.now(UTC), hardware, {"whest": __version__, **versions})
 
 
 @dataclass(frozen=True)
@@ -159,7 +169,7 @@ def _breakdown(row: Row, dataset: Dataset, provenance: Provenance) -> str:
     assert row.truth is not None
     flops = row.truth.n_samples * dataset.depth * 2 * dataset.width**2
     spent = {"flop_budget": flops, "flops_used": flops, "flops_remaining": 0, "flopscope_overhead_time_s": 0.0}
-    return json.dumps({**spent, "provenance": {"sampler": f"{provenance.sampler} {provenance.sampler_version}"}})
+    return json.dumps({**spent, "provenance": {"sampler": provenance.sampler}})
 
 
 def _document(dataset: Dataset, provenance: Provenance, part: Part) -> dict[str, Any]:
@@ -175,7 +185,7 @@ def _document(dataset: Dataset, provenance: Provenance, part: Part) -> dict[str,
         "config": provenance.config,
         "width": dataset.width,
         "depth": dataset.depth,
-        "sampler": {"name": provenance.sampler, "version": provenance.sampler_version},
+        "sampler": provenance.sampler,
         "command": provenance.command,
         "hardware": dict(provenance.hardware),
         "versions": dict(provenance.versions),

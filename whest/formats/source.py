@@ -65,6 +65,7 @@ def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int
         split=header.stated.split,
         source=StoredWeights(stored, {index: fingerprint for index, (_, fingerprint) in kept.items()}),
         salt_digest=header.protocol.salt_digest,
+        sampler=header.stated.sampler,
         hidden=(path,),
     )
 

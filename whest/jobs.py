@@ -1,0 +1,124 @@
+"""The jobs: what `job=…` carries out, each from a composed config to what it prints and leaves."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from whest.api import config_folder
+from whest.config import Settings, build_bake, build_experiment, read_settings
+from whest.errors import ConfigError, WhestError
+
+Config = Mapping[str, Any]
+LOCAL = ("output", "outputs_dir", "hydra.run.dir")
+"""Where things were put is nobody's business who reads a dataset."""
+
+
+class JobFailedError(WhestError):
+    """A job that left its report but no valid score; raised so that a sweep counts it as failed."""
+
+
+def score(config: Config, folder: Path, overrides: list[str]) -> float | None:
+    from whest.console import open_console, print_report
+    from whest.experiment import run
+    from whest.progress import open_progress
+
+    experiment = build_experiment(config, folder, overrides, _command(overrides))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))))
+    console = open_console()
+    with open_progress(console) as progress:
+        report = run(experiment, folder, progress)
+    print_report(report, folder, console, show_mlps=read_settings(config).show_mlps)
+    if report.meta.status == "interrupted":
+        raise KeyboardInterrupt  # everything is saved; a sweep stops here too
+    if report.has_errors:
+        raise JobFailedError("the estimator failed: see the report")
+    return report.score.score
+
+
+def bake(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.console import open_console, print_baked, print_baked_row
+    from whest.progress import open_progress
+
+    told = [word for word in overrides if word.partition("=")[0] not in LOCAL]
+    job = build_bake(config, _output(read_settings(config)), overrides, _command(told))
+    console = open_console()
+    baked = []
+    with open_progress(console) as progress:
+        for row in job.draw(progress):
+            print_baked_row(row, job.part, console)
+            baked.append(row)
+    print_baked(job.save(baked), console)
+
+
+def merge_slices(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.formats.combine import merge
+
+    settings = read_settings(config)
+    inputs = settings.inputs or []
+    if isinstance(inputs, dict):
+        raise ConfigError("inputs must be a list of slices for job=merge: inputs=[a,b]")
+    sha256 = merge([Path(path) for path in inputs], _output(settings))
+    _say(f"merged {len(inputs)} slices into {settings.output}, sha256 {sha256}")
+
+
+def combine_splits(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.formats.combine import combine
+
+    settings = read_settings(config)
+    inputs = settings.inputs or []
+    named = {name: Path(path) for name, path in inputs.items()} if isinstance(inputs, dict) else None
+    splits = combine(named or [Path(path) for path in inputs], _output(settings), settings.default_split)
+    _say(f"combined the splits {', '.join(splits)} into {settings.output}")
+
+
+def describe_dataset(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.console import open_console
+    from whest.formats.info import print_info
+
+    path = read_settings(config).path
+    if path is None:
+        raise ConfigError("path is missing: say which dataset, job=info path=DIR")
+    print_info(path, open_console())
+
+
+def list_choices(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.catalogue import print_catalogue
+
+    print_catalogue(config_folder(), read_settings(config).outputs)
+
+
+def clean_caches(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.catalogue import clean
+
+    clean(read_settings(config).outputs)
+
+
+JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
+    "score": score,
+    "bake": bake,
+    "merge": merge_slices,
+    "combine": combine_splits,
+    "info": describe_dataset,
+    "list": list_choices,
+    "clean": clean_caches,
+}
+
+
+def _output(settings: Settings) -> Path:
+    if settings.output is None:
+        raise ConfigError(f"output is missing: say where job={settings.job} writes, output=DIR")
+    return settings.output
+
+
+def _command(overrides: list[str]) -> str:
+    return shlex.join(["python", "-m", "whest", *overrides])
+
+
+def _say(sentence: str) -> None:
+    from whest.console import open_console
+
+    open_console().print(sentence, markup=False, highlight=False, soft_wrap=True)
