@@ -43,6 +43,7 @@ def provenance(split: str = "public", **knobs: Any) -> Provenance:
         "split": split,
         "config": "default",
         "sampler": "fast 1",
+        "standard_error": None,
         "command": "python -m whest job=bake",
         "created_at": datetime(2026, 1, 2, tzinfo=UTC),
         "hardware": {"machine": "x86_64"},

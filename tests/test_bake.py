@@ -61,6 +61,17 @@ def test_four_slices_merged_are_a_single_bake(whest: Whest, tmp_path: Path) -> N
     assert load(tmp_path / "single").sha256 in single.out
 
 
+def test_slices_sampled_to_an_error_bar_are_merged_whatever_they_took(whest: Whest, tmp_path: Path) -> None:
+    words = [word for word in TINY if not word.startswith("truth")] + ["truth.standard_error=2e-3", "dataset.n_mlps=2"]
+    parts = [str(tmp_path / f"part-{k}") for k in (1, 2)]
+    for k, part in enumerate(parts, start=1):
+        assert whest(*words, f"bake.slice={k}/2", f"output={part}").exit_code == 0
+    assert whest("job=merge", f"inputs=[{','.join(parts)}]", f"output={tmp_path / 'merged'}").exit_code == 0
+    counts = [row.truth.n_samples for row in load(tmp_path / "merged").rows]
+    assert counts[0] != counts[1], "else this shows nothing"
+    assert all(row.truth.floor_mse <= 2e-3**2 for row in load(tmp_path / "merged").rows)
+
+
 def load(path: Path) -> Any:
     return FileDataset(str(path)).load()
 

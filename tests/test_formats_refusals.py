@@ -332,7 +332,8 @@ def test_gaps_and_overlaps_are_named(tmp_path: Path) -> None:
     [
         ("n_samples", lambda d: d.update(n_samples=7)),
         ("total_n_mlps", lambda d: d.update(total_n_mlps=7)),
-        ("sampler", lambda d: d.update(sampler={"name": "plain", "version": 1})),
+        ("sampler", lambda d: d.update(sampler="plain 1")),
+        ("standard_error", lambda d: d.update(standard_error=1e-3)),
         ("backend", lambda d: d.update(backend="torch")),
         ("config", lambda d: d.update(config="other")),
     ],

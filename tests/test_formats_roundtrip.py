@@ -113,7 +113,7 @@ def test_metadata_says_how_it_was_made(tmp_path: Path) -> None:
     assert document["seed_protocol"] == {"name": "whestbench_explicit_per_mlp_seeds", "version": "3.0"}
     assert (document["is_partial"], document["mlp_range"], document["total_n_mlps"]) == (True, [1, 3], 4)
     assert (document["n_mlps"], document["n_samples"], document["content_sha256"]) == (2, 1000, sha256)
-    assert document["sampler"] == {"name": "fast", "version": 1}
+    assert document["sampler"] == "fast 1"
     floors = [row.truth.floor_mse for row in tiny(4).rows[1:3] if row.truth]
     assert document["truth_floor_mse"] == pytest.approx(np.mean(floors))
     assert "seed" not in document

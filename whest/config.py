@@ -159,13 +159,14 @@ def build_bake(config: Node, output: Path, overrides: Sequence[str], command: st
     is_drawn = not dataset.has_truth or sampler.resample
     _refuse_idle_truth(not is_drawn, overrides)
     drawn_by = f"{sampler.name} {sampler.version}" if is_drawn else dataset.sampler
+    aim = sampler.standard_error if is_drawn else None
     return Bake(
         dataset=dataset,
         part=options.part(dataset.n_mlps),
         sampler=sampler,
         cache=TruthCache(settings.outputs / "cache" / "truth"),
         output=output,
-        provenance=provenance_here(options.split, options.config, drawn_by, command),
+        provenance=provenance_here(options.split, options.config, drawn_by, aim, command),
     )
 
 

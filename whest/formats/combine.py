@@ -65,7 +65,7 @@ def combine(inputs: Sequence[Path] | Mapping[str, Path], output: Path, default_s
         raise ConfigError(f"default_split={default} is not one of the splits: {', '.join(splits)}")
     first = next(iter(splits.values())).header
     common = {key: first.document[key] for key in SHARED if key in first.document}
-    common["n_samples"] = first.stated.n_samples
+    common["n_samples"] = min(one.header.stated.n_samples for one in splits.values())
     common["created_at_utc"] = min(str(one.header.document.get("created_at_utc", "")) for one in splits.values())
     shares = {
         name: Share(one.verified(), one.n_mlps, _split_document(one, "default" if name == default else name))
@@ -113,7 +113,8 @@ def _of_a_directory(header: Header) -> dict[str, object]:
     return {
         "width": stated.width,
         "depth": stated.depth,
-        "n_samples": stated.n_samples,
+        "standard_error": stated.standard_error,
+        "n_samples": stated.n_samples if stated.standard_error is None else None,
         "backend": stated.backend,
         "seed_protocol": (header.protocol.version, header.protocol.salt_digest),
     }

@@ -52,6 +52,8 @@ class Stated:
     backend: str | None = None
     seed: Annotated[int, Field(ge=0, lt=2**128)] | None = None
     sampler: str | None = None
+    standard_error: Annotated[float, Field(gt=0)] | None = None
+    """What every MLP was sampled to, where that was the aim and not a number of samples."""
     is_partial: bool = False
     mlp_range: Bounds | None = None
     total_n_mlps: Count | None = None

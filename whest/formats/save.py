@@ -32,6 +32,8 @@ class Provenance:
     config: str
     sampler: str | None
     """With its version, "fast 2"; null where a dataset from elsewhere doesn't say."""
+    standard_error: float | None
+    """What it sampled to, where that was its aim."""
     command: str
     created_at: datetime
     hardware: Mapping[str, Any] = field(default_factory=dict)
@@ -42,12 +44,15 @@ class Provenance:
             require_name(key, getattr(self, key))
 
 
-def provenance_here(split: str, config: str, sampler: str | None, command: str) -> Provenance:
+def provenance_here(
+    split: str, config: str, sampler: str | None, standard_error: float | None, command: str
+) -> Provenance:
     """Now, on this machine."""
     host = describe_host()
     versions = {name: host[f"{name}_version"] for name in ("python", "numpy", "jax", "jaxlib")}
     hardware = {name: value for name, value in host.items() if name != "hostname" and not name.endswith("_version")}
-    return Provenance(split, config, sampler, command, datetime.now(UTC), hardware, {"whest": __version__, **versions})
+    made_with = {"whest": __version__, **versions}
+    return Provenance(split, config, sampler, standard_error, command, datetime.now(UTC), hardware, made_with)
 
 
 @dataclass(frozen=True)
@@ -99,9 +104,7 @@ def write_splits(output: Path, shares: Mapping[str, Share], common: Document, de
             tally = Tally(common["width"], common["depth"], common["seed_protocol"]["version"])
             _write_data(stage, split, tally.watch(share.records), tally)
             _require_distinct(tally, output)
-            counted = tally.document()
-            counted.pop("n_samples")
-            splits[split] = {**share.document, **counted}
+            splits[split] = {**share.document, **tally.document()}
         _write_documents(stage, {**common, "splits": splits, "default_split": default_split})
 
 
@@ -186,6 +189,7 @@ def _document(dataset: Dataset, provenance: Provenance, part: Part) -> dict[str,
         "width": dataset.width,
         "depth": dataset.depth,
         "sampler": provenance.sampler,
+        "standard_error": provenance.standard_error,
         "command": provenance.command,
         "hardware": dict(provenance.hardware),
         "versions": dict(provenance.versions),
