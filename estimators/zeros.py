@@ -5,6 +5,7 @@ Cost: nothing.
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
@@ -14,5 +15,13 @@ from whest.estimator import MLPView
 
 @dataclass(frozen=True)
 class Zeros:
+    name: ClassVar[str] = "zeros"
+
     def predict(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
-        return jnp.zeros((mlp.depth, mlp.width))
+        return self.means(mlp.weights)
+
+    def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
+        return jnp.zeros(weights.shape[:2])
+
+    def cheaper(self) -> None:
+        """Nothing is cheaper than nothing."""

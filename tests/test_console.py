@@ -122,7 +122,7 @@ def assert_pictures(folder: Path) -> None:
         ["estimator=mean_prop", "dataset.n_mlps=1"],
         ["estimator=zeros", "dataset.width=1", "dataset.depth=1", "dataset.n_mlps=1"],
         ["estimator=zeros", "dataset.n_mlps=40", "truth.n_samples=100"],
-        ["estimator=mean_prop", "budget=10"],
+        ["estimator=random", "budget=10"],
     ],
     ids=["normal", "one MLP", "one neuron", "many MLPs", "over budget"],
 )
