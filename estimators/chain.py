@@ -42,9 +42,16 @@ def first_means(w: Float[Array, "width width"]) -> Float[Array, " width"]:
 
 
 def anchored(
-    means: Float[Array, "depth width"], weights: Float[Array, "depth width width"]
+    means: Float[Array, "depth width"],
+    weights: Float[Array, "depth width width"],
+    known: Float[Array, "known width"] | None = None,
 ) -> Float[Array, "depth width"]:
-    """Sampled means corrected by what is known of the first layer: exact there, by the chain below it."""
+    """Sampled means, corrected by the known means of the first layers: theirs there, by the chain below.
+
+    By default those of layer 1, which are exact; an analytic method that is better than the sampler may know more.
+    """
     with jax.named_scope("chain"):
-        error = first_means(weights[0]) - means[0]
-        return means + jnp.concatenate([error[None], carry(error, weights[1:], mean_slopes(weights)[1:])])
+        first = first_means(weights[0])[None] if known is None else known
+        n = len(first)
+        deeper = carry(first[-1] - means[n - 1], weights[n:], mean_slopes(weights)[n:])
+        return jnp.concatenate([first, means[n:] + deeper])
