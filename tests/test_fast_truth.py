@@ -48,8 +48,9 @@ def test_all_bases_together_are_a_spherical_5_design(n):
     assert abs(np.mean(along**5)) < 1e-12
 
 
-def test_each_basis_more_takes_its_share_of_degree_four(n=16):
+def test_each_basis_more_takes_its_share_of_degree_four():
     """Σ P₄(⟨x, y⟩) over a union of k of the K bases, a point, falls linearly from one basis to none of it at K."""
+    n = 16
     bases = [np.eye(n), *(hadamard(n) * c / math.sqrt(n) for c in kerdock_signs(n))]
 
     def left(k):
