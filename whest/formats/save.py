@@ -14,7 +14,7 @@ from typing import Any, cast
 from whest.dataset import Dataset
 from whest.errors import ConfigError
 from whest.formats.card import write_card
-from whest.formats.metadata import NPZ_SCHEMAS, PARQUET_FORMAT, PARQUET_SCHEMA, Document, Part, require_name
+from whest.formats.metadata import NPZ_SCHEMAS, PARQUET_FORMAT, PARQUET_SCHEMA, Document, Part, require_word
 from whest.formats.open import METADATA
 from whest.formats.stored import Record, as_read
 from whest.formats.write import Tally, write_npz, write_parquet
@@ -37,7 +37,7 @@ class Provenance:
 
     def __post_init__(self) -> None:
         for key in ("split", "config"):
-            require_name(key, getattr(self, key))
+            require_word(key, getattr(self, key))
 
 
 @dataclass(frozen=True)
