@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from formats_data import data_file, load, save, tiny, write_members
+from formats_data import as_foreign, data_file, load, save, tiny, write_members
 
 from whest.dataset import Dataset
 from whest.errors import WhestError
@@ -99,6 +99,21 @@ def test_damaged_bytes(tmp_path: Path, originals: Path, sha256: str, name: str) 
         return target
 
     assert run(N_BYTES, mutate, sha256)["refused"] > N_BYTES / 2
+
+
+def test_damaged_bytes_of_a_dataset_from_elsewhere(tmp_path: Path) -> None:
+    """Without a digest or checksums a changed number can pass; nothing may but be refused or load."""
+    save(tiny(3), tmp_path / "set")
+    as_foreign(tmp_path / "set", row_group_size=2)
+    original = data_file(tmp_path / "set").read_bytes()
+    refused = 0
+    for number in range(N_BYTES):
+        data_file(tmp_path / "set").write_bytes(damage(original, np.random.default_rng(number)))
+        try:
+            assert load(tmp_path / "set").n_mlps == 3
+        except WhestError:
+            refused += 1
+    assert refused > N_BYTES / 2
 
 
 def test_changed_tables(tmp_path: Path, originals: Path, sha256: str) -> None:
@@ -219,4 +234,4 @@ def test_changed_archives(tmp_path: Path, originals: Path, sha256: str) -> None:
 
 
 def test_there_are_enough_mutations() -> None:
-    assert 2 * N_BYTES + N_TABLES + N_METADATA + N_ARCHIVES >= 500
+    assert 3 * N_BYTES + N_TABLES + N_METADATA + N_ARCHIVES >= 500
