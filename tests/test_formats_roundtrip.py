@@ -139,6 +139,9 @@ def test_protocol_2_takes_its_streams_from_the_root(tmp_path: Path, name: str) -
     found = load(tmp_path / name)
     assert_same(found, dataset)
     assert (found.protocol_version, found.seed) == ("2.0", 7)
+    save_slice(dataset, tmp_path / f"0{name}", 0, 1)
+    save_slice(dataset, tmp_path / f"1{name}", 1, 3)
+    assert merge([tmp_path / f"0{name}", tmp_path / f"1{name}"], tmp_path / f"merged{name}") == found.sha256
 
 
 @pytest.mark.parametrize("name", ["set", "set.npz"])
