@@ -19,7 +19,7 @@ from formats_data import as_foreign, data_file, load, save, tiny, write_members
 from whest.dataset import Dataset
 from whest.errors import WhestError
 
-N_BYTES, N_TABLES, N_METADATA, N_ARCHIVES = 400, 150, 250, 150
+N_BYTES, N_TABLES, N_METADATA, N_ARCHIVES = 250, 120, 250, 120
 Generator = np.random.Generator
 VALUES: list[Any] = [
     None, True, False, 0, -1, 1, 2, 3, 4, 5, 2**31, 2**63, 2**70, 1.5, float("nan"), float("inf"), "", "4", "3.0",

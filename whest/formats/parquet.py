@@ -69,21 +69,22 @@ class ParquetReader:
         self._groups = [(file, group) for file in self._files for group in range(file.num_row_groups)]
         rows = [file.metadata.row_group(group).num_rows for file, group in self._groups]
         self._starts = [0, *accumulate(rows)]
-        if self._starts[-1] != header.stated.n_mlps or 0 in rows:
+        if self._starts[-1] != header.stated.n_mlps or min(rows, default=0) < 1:
             what = f"metadata.n_mlps={header.stated.n_mlps}, its data files hold {self._starts[-1]} rows"
             raise refused(header.path, what, RESTORE)
         self.n_bytes = sum(path.stat().st_size for path in shards)
-        self._next = -1
+        self._next = self._end = 0
         self._batches: Iterator[pa.RecordBatch] = iter(())
 
     def cells(self, position: int) -> Cells:
-        if position != self._next or position in self._starts:
+        if not self._next <= position < self._end:
             self._open_group(bisect_right(self._starts, position) - 1)
-        while self._next < position:
-            next(self._batches)
+        while self._next <= position:
+            batch = next(self._batches, None)
+            if batch is None:
+                self._end = 0
+                raise ValueError("its row group ends early")
             self._next += 1
-        batch = next(self._batches)
-        self._next += 1
         return self._row(batch)
 
     def _open_group(self, number: int) -> None:
@@ -91,7 +92,7 @@ class ParquetReader:
         require_memory(self._header, file.metadata.row_group(group).total_byte_size, f"row group {group}")
         columns = [name for name in (*REQUIRED, *OURS) if name in file.schema_arrow.names]
         self._batches = file.iter_batches(batch_size=1, row_groups=[group], columns=columns, use_threads=False)
-        self._next = self._starts[number]
+        self._next, self._end = self._starts[number : number + 2]
 
     def _row(self, batch: pa.RecordBatch) -> Cells:
         depth, width = self._header.stated.depth, self._header.stated.width
