@@ -243,8 +243,14 @@ def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Pat
     from whest.estimator import estimator_spec
 
     (tmp_path / "mine.py").write_text("class Estimator:\n    def predict(self, mlp, budget): ...\n")
-    needed = {"file": [f"estimator.path={tmp_path / 'mine.py'}"], "seeds": ["dataset.mlp_seeds=[1]"]}
-    config, hydra = composed(f"{group}={choice}", *needed.get(choice, []), f"outputs_dir={tmp_path / 'outputs'}")
+    needed = {
+        ("estimator", "file"): [f"estimator.path={tmp_path / 'mine.py'}"],
+        ("dataset", "file"): ["dataset.path=set"],
+        ("dataset", "hub"): ["dataset.repo=hf://owner/name@v1"],
+        ("dataset", "seeds"): ["dataset.mlp_seeds=[1]"],
+    }
+    given = needed.get((group, choice), [])
+    config, hydra = composed(f"{group}={choice}", *given, f"outputs_dir={tmp_path / 'outputs'}")
     values = resolve(config)
     settings = read_settings(values)
     assert settings.participant == values["estimator"]["name"]

@@ -43,7 +43,7 @@ class HubDataset:
             raise ConfigError("dataset=hub needs huggingface_hub: pip install 'whest[hub]'") from None
         options: dict[str, Any] = {"repo_type": "dataset", "revision": revision, "cache_dir": self.cache_dir}
         try:
-            return Path(snapshot_download(repo, allow_patterns=patterns, **options))
+            return Path(snapshot_download(repo, allow_patterns=patterns, **options)).absolute()
         except Exception as error:  # network, rights, a name that doesn't exist: each has its own class
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ConfigError(

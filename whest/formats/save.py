@@ -15,7 +15,7 @@ from whest import __version__
 from whest.dataset import Dataset
 from whest.errors import ConfigError
 from whest.formats.card import write_card
-from whest.formats.metadata import NPZ_SCHEMAS, PARQUET_FORMAT, PARQUET_SCHEMA, Document, Part, require_name
+from whest.formats.metadata import NPZ_SCHEMAS, PARQUET_FORMAT, PARQUET_SCHEMA, Document, Part, require_word
 from whest.formats.open import METADATA
 from whest.formats.stored import Record, as_read
 from whest.formats.write import Tally, write_npz, write_parquet
@@ -41,7 +41,7 @@ class Provenance:
 
     def __post_init__(self) -> None:
         for key in ("split", "config"):
-            require_name(key, getattr(self, key))
+            require_word(key, getattr(self, key))
 
 
 def provenance_here(
