@@ -398,8 +398,9 @@ def test_ctrl_c_keeps_the_finished_mlps(interrupt: Whest) -> None:
     assert f"interrupted after {len(finished)} of 500 MLPs" in outcome.out
     assert len(list((outcome.folder / "figures").glob("*.png"))) == 3
     assert list(outcome.mlflow_runs().values()) == ["KILLED"]
-    half_written = [path for path in (outcome.outputs / "cache" / "truth").iterdir() if path.suffix != ".npz"]
-    assert half_written == []
+    drawn = [path.suffix for path in (outcome.outputs / "cache" / "truth").iterdir()]
+    assert set(drawn) <= {".npz", ".begun"}
+    assert drawn.count(".begun") <= 1, "at most the draw it was in the midst of"
 
 
 def test_ctrl_c_stops_a_whole_sweep(interrupt: Whest) -> None:

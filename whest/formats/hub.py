@@ -62,7 +62,7 @@ def pinned(repo: str, revision: str | None) -> tuple[str, str]:
         raise ConfigError(f"dataset.repo={repo} must be owner/name, or hf://owner/name@revision")
     if revision is None or revision.lower().removeprefix("refs/heads/") in MOVING or revision.startswith("refs/heads/"):
         raise ConfigError(
-            f"dataset.revision={'null' if revision is None else revision} is not pinned: give a commit of {name} (40 hex "
-            "digits, on the dataset's page under History) or a tag, so that the score stays comparable"
+            f"dataset.revision={'null' if revision is None else revision} is not pinned: give a commit of {name} (40 "
+            "hex digits, on the dataset's page under History) or a tag, so that the score stays comparable"
         )
     return name, revision
