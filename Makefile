@@ -38,7 +38,7 @@ ui: $(STAMP)  ## MLflow's pages on the runs so far, at http://127.0.0.1:5000
 	$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1 --port 5000
 
 bench: $(STAMP)  ## regenerate the README's figures
-	$(BIN)/python benchmarks/results.py
+	$(BIN)/python benchmarks/frontier.py
 
 peer: $(STAMP)  ## install whestbench into outputs/peer, for the tests and benchmarks against it
 	$(BIN)/python benchmarks/peer.py
