@@ -16,14 +16,13 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int8, UInt
+from jaxtyping import Array, Float, UInt
 
-from whest.designs import design_size, kerdock_signs, mean_radius
+from whest.designs import mean_radius
+from whest.layout import REPLICATES, Plan, plan, plan_block
 from whest.mlp import MLP
-from whest.rotated import bases_together, basis_sums, fold_rotations, replicate_mesh
+from whest.rotated import basis_sums, fold_rotations, replicate_mesh
 from whest.truth import (
-    BLOCK_FLOPS,
-    BLOCK_SAMPLES,
     MOST_SAMPLES,
     SampleCount,
     StandardError,
@@ -32,8 +31,6 @@ from whest.truth import (
     is_small_enough,
 )
 
-REPLICATES = 8
-"""The fewest that a standard error is taken from, where that many are affordable."""
 EXPECTED_GAIN = 3
 """Variance of plain samples over that of a design's, roughly: a first guess at how many a standard error takes."""
 PILOT_SAMPLES = 2048
@@ -48,41 +45,6 @@ STATE = (
     "begun",
     "begun_squares",
 )
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How samples are laid out."""
-
-    size: int
-    """Dimension of the point set: the width, or the next larger one that has a design."""
-    n_signed: int
-    """Hadamard bases beside the identity."""
-    n_replicates: int
-
-    @property
-    def n_bases(self) -> int:
-        return 1 + self.n_signed
-
-    @property
-    def points(self) -> int:
-        return 2 * self.size * self.n_bases
-
-    @property
-    def signs(self) -> Int8[np.ndarray, "basis size"]:
-        return kerdock_signs(self.size)[: self.n_signed] if self.n_signed else np.zeros((0, self.size), np.int8)
-
-
-def plan(width: int, n_samples: int) -> Plan:
-    """As many bases of the design as eight replicates leave room for, or the width's own identity basis."""
-    size, n_signed = design_size(width), 0
-    if size is not None:
-        together = bases_together(size)
-        affordable = n_samples // (REPLICATES * 2 * size) - 1
-        n_signed = min(size // 2, affordable // together * together)
-    if size is None or n_signed <= 0:
-        size, n_signed = width, 0
-    return Plan(size, n_signed, max(2, math.ceil(n_samples / (2 * size * (1 + n_signed)))))
 
 
 @dataclass(frozen=True)
@@ -151,7 +113,7 @@ class Replicates:
         return Truth(means.astype(np.float32), errors.astype(np.float32), variance, n * self.layout.points, n)
 
     def state(self) -> dict[str, np.ndarray]:
-        """What `FastTruth.revive` goes on from; the rest follows from the MLP."""
+        """What a stream goes on from; the rest follows from the MLP."""
         return {name: np.asarray(getattr(self, name)) for name in STATE}
 
 
@@ -171,7 +133,7 @@ class FastTruth:
         gains, pilot_variance = (np.asarray(part) for part in _pilot(weights, key, PILOT))
         layout = self._layout(mlp.width, float(pilot_variance))
         mesh = replicate_mesh()
-        block = _block(layout, mlp, mesh.size)
+        block = plan_block(layout, mlp.width, mlp.depth, mesh.size)
         if self.standard_error is not None:  # the plan was a guess: go on until the error bar says stop
             layout = replace(layout, n_replicates=MOST_SAMPLES // layout.points)
         running = _begin(layout, mlp)
@@ -214,24 +176,6 @@ def _revive(layout: Plan, mlp: MLP, state: State, together: int) -> Replicates:
         stored |= {"n_bases_begun": 0, "begun": stored["begun"][:0], "begun_squares": stored["begun_squares"][:0]}
     counts = {name: int(stored[name]) for name in ("n_replicates", "n_bases_begun")}
     return replace(_begin(layout, mlp), **stored | counts)
-
-
-@dataclass(frozen=True)
-class Block:
-    """What is done between two looks at the clock."""
-
-    n_replicates: int
-    """Side by side, a whole number for each device."""
-    n_signed: int
-
-
-def _block(layout: Plan, mlp: MLP, n_devices: int) -> Block:
-    """Whole replicates while they are small, an eighth of them at most; of large ones, some bases at a time."""
-    affordable = min(BLOCK_SAMPLES, BLOCK_FLOPS // (2 * mlp.width**2 * mlp.depth))
-    replicates = min(affordable // layout.points, -(-layout.n_replicates // REPLICATES))
-    together = bases_together(layout.size)
-    n_signed = max(1, affordable // (2 * layout.size * together)) * together
-    return Block(max(1, -(-replicates // n_devices)) * n_devices, min(layout.n_signed, n_signed))
 
 
 def with_chain(
