@@ -98,6 +98,15 @@ def small_mlps(width, depth, n, seed=5):
     return [dataset.mlp(row) for row in dataset.rows]
 
 
+@pytest.mark.parametrize("n_samples", [2, 100, 3000])
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_the_smallest_networks_are_drawn(width, n_samples):
+    (mlp,) = small_mlps(width, 2, 1)
+    truth = draw(FastTruth(n_samples), mlp)
+    assert truth.n_samples >= n_samples
+    assert np.isfinite(truth.means).all()
+
+
 @pytest.mark.parametrize(("width", "depth"), [(16, 4), (20, 3), (5, 2), (64, 2), (16, 1)])
 def test_fast_and_plain_agree(width, depth):
     (mlp,) = small_mlps(width, depth, 1)
@@ -199,20 +208,27 @@ from whest.dataset import FreshDataset
 from whest.fast_truth import FastTruth
 assert jax.device_count() == 8
 dataset = FreshDataset(width=64, depth=3, seed=5, n_mlps=1).load()
-*_, last = FastTruth(100_000).stream(dataset.mlp(dataset.rows[0]))
-truth = last.truth()
-np.savez(sys.argv[1], means=truth.means, errors=truth.standard_errors, counts=[truth.n_samples, truth.n_replicates])
+mlp = dataset.mlp(dataset.rows[0])
+for name, sampler in {"count": FastTruth(100_000), "bar": FastTruth(2, standard_error=1.3e-3)}.items():
+    *_, last = sampler.stream(mlp)
+    truth = last.truth()
+    counts = [truth.n_samples, truth.n_replicates]
+    np.savez(f"{sys.argv[1]}/{name}.npz", means=truth.means, errors=truth.standard_errors, counts=counts)
 """
 
 
 def test_eight_devices_draw_what_one_draws(tmp_path, environment):
     """The same replicates, each on a device of its own."""
     simulated = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", ON_EIGHT_DEVICES, str(tmp_path / "truth.npz")]
+    command = [sys.executable, "-c", ON_EIGHT_DEVICES, str(tmp_path)]
     subprocess.run(command, check=True, env=environment | simulated, timeout=300)
     (mlp,) = small_mlps(64, 3, 1)
-    here = draw(FastTruth(100_000), mlp)
-    with np.load(tmp_path / "truth.npz") as there:
+    compare(tmp_path / "count.npz", draw(FastTruth(100_000), mlp))
+    compare(tmp_path / "bar.npz", draw(FastTruth(2, standard_error=1.3e-3), mlp))
+
+
+def compare(path, here):
+    with np.load(path) as there:
         np.testing.assert_allclose(there["means"], here.means, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(there["errors"], here.standard_errors, rtol=1e-3, atol=1e-7)
         assert there["counts"].tolist() == [here.n_samples, here.n_replicates]

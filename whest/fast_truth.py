@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, UInt
 
 from whest.designs import mean_radius
-from whest.layout import REPLICATES, Plan, plan, plan_block
+from whest.layout import REPLICATES, Block, Plan, plan, plan_block
 from whest.mlp import MLP
 from whest.rotated import basis_sums, fold_rotations, replicate_mesh
 from whest.truth import (
@@ -88,7 +88,7 @@ class Replicates:
         )
 
     def plus_replicates(self, weights: np.ndarray, gains: np.ndarray, wanted: int) -> "Replicates":
-        """Close the replicates that were begun, `wanted` of them at most."""
+        """Close the first of the replicates begun; the rest stay as they are."""
         means = self.begun[:wanted] / self.layout.points
         means = with_chain(means, self.first_layer, weights, gains)
         to_gaussian = self.layout.size / mean_radius(self.layout.size) ** 2 / self.layout.points
@@ -98,10 +98,13 @@ class Replicates:
             total=self.total + means.sum(axis=0),
             total_squares=self.total_squares + np.square(means).sum(axis=0),
             total_second_moment=self.total_second_moment + self.begun_squares[:wanted].sum(axis=0) * to_gaussian,
-            n_bases_begun=0,
-            begun=self.begun[:0],
-            begun_squares=self.begun_squares[:0],
+            n_bases_begun=self.n_bases_begun if wanted < len(self.begun) else 0,
+            begun=self.begun[wanted:],
+            begun_squares=self.begun_squares[wanted:],
         )
+
+    def without_begun(self) -> "Replicates":
+        return replace(self, n_bases_begun=0, begun=self.begun[:0], begun_squares=self.begun_squares[:0])
 
     def truth(self) -> Truth:
         n = self.n_replicates
@@ -140,7 +143,7 @@ class FastTruth:
         if state is not None:
             running = _revive(layout, mlp, state, block.n_replicates)
             yield running
-        while running.n_replicates < layout.n_replicates and not is_small_enough(running, self.standard_error):
+        while not self._is_done(running, block):
             indices = np.arange(block.n_replicates, dtype=np.uint32) + np.uint32(running.n_replicates)
             with jax.enable_x64(True):
                 folded = fold_rotations(weights, key, indices, size=layout.size, mesh=mesh)
@@ -153,8 +156,18 @@ class FastTruth:
                 running = running.plus_bases(end - start, np.asarray(sums), np.asarray(squares))
                 if end < layout.n_bases:
                     yield running
-            running = running.plus_replicates(mlp.weights, gains, layout.n_replicates - running.n_replicates)
+            while running.n_bases_begun and not self._is_done(running, block):
+                step = block.n_together - running.n_replicates % block.n_together
+                wanted = min(step, layout.n_replicates - running.n_replicates)
+                running = running.plus_replicates(mlp.weights, gains, wanted)
+            running = running.without_begun()
             yield running
+
+    def _is_done(self, running: Replicates, block: Block) -> bool:
+        """The error bar is looked at after fixed numbers of replicates: how many devices there are has no say."""
+        if running.n_replicates >= running.layout.n_replicates:
+            return True
+        return running.n_replicates % block.n_together == 0 and is_small_enough(running, self.standard_error)
 
     def _layout(self, width: int, pilot_variance: float) -> Plan:
         if self.standard_error is None:
@@ -172,10 +185,9 @@ def _begin(layout: Plan, mlp: MLP) -> Replicates:
 def _revive(layout: Plan, mlp: MLP, state: State, together: int) -> Replicates:
     """Go on from a state; replicates begun elsewhere, in another number at a time, begin again."""
     stored: dict[str, Any] = {name: state[name] for name in STATE}
-    if len(stored["begun"]) != together:
-        stored |= {"n_bases_begun": 0, "begun": stored["begun"][:0], "begun_squares": stored["begun_squares"][:0]}
     counts = {name: int(stored[name]) for name in ("n_replicates", "n_bases_begun")}
-    return replace(_begin(layout, mlp), **stored | counts)
+    revived = replace(_begin(layout, mlp), **stored | counts)
+    return revived if len(revived.begun) == together else revived.without_begun()
 
 
 def with_chain(

@@ -55,6 +55,8 @@ class Block:
 
     n_replicates: int
     """Side by side, a whole number for each device."""
+    n_together: int
+    """Of them, how many are taken before the error bar is looked at: the same whatever the devices."""
     n_signed: int
 
 
@@ -64,4 +66,5 @@ def plan_block(layout: Plan, width: int, depth: int, n_devices: int) -> Block:
     replicates = min(affordable // layout.points, -(-layout.n_replicates // REPLICATES))
     together = bases_together(layout.size)
     n_signed = max(1, affordable // (2 * layout.size * together)) * together
-    return Block(max(1, -(-replicates // n_devices)) * n_devices, min(layout.n_signed, n_signed))
+    taken = max(1, replicates)
+    return Block(-(-taken // n_devices) * n_devices, taken, min(layout.n_signed, n_signed))

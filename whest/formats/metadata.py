@@ -76,6 +76,11 @@ class Header:
         """The MLPs that content_sha256 covers: those of the part it was written with."""
         return range(*(self.stated.content_mlp_range or (self.part.start, self.part.end)))
 
+    @property
+    def decoded_bytes(self) -> int:
+        """What one MLP takes while it is decoded, checked and copied, however well it was packed."""
+        return 3 * 4 * self.stated.depth * self.stated.width**2
+
     def streams(self, index: int, mlp_seed: int) -> Streams:
         if self.protocol.version != "2.0":
             return self.protocol.streams(mlp_seed)

@@ -89,7 +89,8 @@ class ParquetReader:
 
     def _open_group(self, number: int) -> None:
         file, group = self._groups[number]
-        require_memory(self._header, file.metadata.row_group(group).total_byte_size, f"row group {group}")
+        encoded = file.metadata.row_group(group).total_byte_size
+        require_memory(self._header, max(encoded, self._header.decoded_bytes), f"row group {group}")
         columns = [name for name in (*REQUIRED, *OURS) if name in file.schema_arrow.names]
         self._batches = file.iter_batches(batch_size=1, row_groups=[group], columns=columns, use_threads=False)
         self._next, self._end = self._starts[number : number + 2]

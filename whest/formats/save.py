@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from whest import __version__
@@ -133,6 +134,17 @@ def require_new(output: Path) -> None:
     """An output is never written over; worth asking before a long job, too."""
     if output.exists() or output.is_symlink():
         raise ConfigError(f"output={output} exists already: choose another name, or remove it first")
+
+
+def require_place(output: Path) -> None:
+    """Worth asking before a long job: the output is new, and its folder can be written."""
+    require_new(output)
+    folder = next(parent for parent in output.absolute().parents if parent.exists())
+    try:
+        with TemporaryDirectory(prefix=f".{output.name}.", dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"output={output} can't be written ({error.strerror or error}): choose another") from error
 
 
 def _flush(path: Path) -> None:
