@@ -7,8 +7,8 @@ where v is the sampler's own variance, read off the spread of its blocks. d² is
 that w is the weight of least error (James and Stein's estimator, shrunk to the line through A); nothing is fitted.
 The scale s takes out what is common to all neurons in A's error, the most of it.
 Source: C. Stein 1956, W. James and C. Stein 1961.
-Cost: 4·width³·depth FLOPs for A, the rest of `budget_fraction` for blocks. It wins between the regimes: where
-sampling noise and the closure's error are of a size, as at 256×8, or below the budget of `third_cumulant`.
+Cost: 4·width³·depth FLOPs for A, the rest of `budget_fraction` for blocks. It is meant for where sampling noise and
+the closure's error are of a size; the README's table says how it does.
 """
 
 from dataclasses import dataclass
