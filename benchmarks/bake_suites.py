@@ -1,8 +1,9 @@
 """Bake the shipped suites: `python benchmarks/bake_suites.py warmup phase1 phase2`.
 
-On two quiet cores about 35, 30 and 12 minutes. The same rows come from `python -m whest job=bake round=warmup dataset=fresh seed=101 dataset.n_mlps=50
-truth.standard_error=7e-5 output=DIR`; here the truth alone is packed into whest/suites, without the weights. Finished
-blocks are kept in outputs/bake/cache/truth, so an interrupted bake goes on where it was.
+On two quiet cores about 35, 30 and 12 minutes. The same rows come from `python -m whest job=bake round=warmup
+dataset=fresh seed=101 dataset.n_mlps=50 truth.standard_error=7e-5 output=DIR`; here the truth alone is packed into
+whest/suites, without the weights. Finished blocks are kept in outputs/bake/cache/truth, so an interrupted bake goes on
+where it was.
 """
 
 import sys
