@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: help setup run test test-all check format ui bench wheel clean-cache
+.PHONY: help setup run test test-all check format ui bench peer wheel clean-cache
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -38,7 +38,10 @@ ui: $(STAMP)  ## MLflow's pages on the runs so far, at http://127.0.0.1:5000
 	$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1 --port 5000
 
 bench: $(STAMP)  ## regenerate the README's figures
-	$(BIN)/python benchmarks/results.py
+	$(BIN)/python benchmarks/frontier.py
+
+peer: $(STAMP)  ## install whestbench into outputs/peer, for the tests and benchmarks against it
+	$(BIN)/python benchmarks/peer.py
 
 wheel: $(STAMP)  ## build a wheel into outputs/dist
 	$(BIN)/python -m pip wheel --quiet --no-deps -w outputs/dist .

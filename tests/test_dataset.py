@@ -153,7 +153,7 @@ def test_seeds_from_a_json_file_are_the_list_s(tmp_path: Path) -> None:
     file.write_text(json.dumps([5, 2**63 - 1]))
     dataset = by_seeds(str(file))
     assert seeds_of(dataset) == [5, 2**63 - 1]
-    assert dataset.path == str(file.resolve())
+    assert (dataset.path, dataset.hidden) == (str(file.resolve()), (file.resolve(),))
     assert dataset.sha256 == by_seeds([5, 2**63 - 1]).sha256
 
 

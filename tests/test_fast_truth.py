@@ -10,7 +10,8 @@ from scipy import stats
 
 from whest.dataset import FreshDataset
 from whest.designs import FIELDS, design_size, hadamard, kerdock_signs, mean_radius
-from whest.fast_truth import REPLICATES, FastTruth, plan
+from whest.fast_truth import FastTruth
+from whest.layout import REPLICATES, plan
 from whest.mlp import MLP, SeedProtocol, draw_mlp
 from whest.rotated import walsh_hadamard
 from whest.truth import PlainTruth
@@ -48,6 +49,21 @@ def test_all_bases_together_are_a_spherical_5_design(n):
     assert abs(np.mean(along**5)) < 1e-12
 
 
+def test_each_basis_more_takes_its_share_of_degree_four():
+    """Σ P₄(⟨x, y⟩) over a union of k of the K bases, a point, falls linearly from one basis to none of it at K."""
+    n = 16
+    bases = [np.eye(n), *(hadamard(n) * c / math.sqrt(n) for c in kerdock_signs(n))]
+
+    def left(k):
+        x = np.concatenate([basis * sign for basis in bases[:k] for sign in (1, -1)])
+        t = x @ x.T
+        return np.sum(t**4 - 6 * t**2 / (n + 4) + 3 / ((n + 2) * (n + 4))) / len(x)
+
+    total = len(bases)
+    for k in range(1, total + 1):
+        assert left(k) == pytest.approx(left(1) * (total - k) / (total - 1), abs=1e-9)
+
+
 def test_the_transform_is_sylvesters():
     v = np.random.default_rng(0).normal(size=(3, 16, 5)).astype(np.float32)
     np.testing.assert_allclose(walsh_hadamard(v), np.einsum("ab,kbn->kan", hadamard(16), v), rtol=1e-4, atol=1e-5)
@@ -80,6 +96,15 @@ def draw(sampler, mlp):
 def small_mlps(width, depth, n, seed=5):
     dataset = FreshDataset(width=width, depth=depth, seed=seed, n_mlps=n).load()
     return [dataset.mlp(row) for row in dataset.rows]
+
+
+@pytest.mark.parametrize("n_samples", [2, 100, 3000])
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_the_smallest_networks_are_drawn(width, n_samples):
+    (mlp,) = small_mlps(width, 2, 1)
+    truth = draw(FastTruth(n_samples), mlp)
+    assert truth.n_samples >= n_samples
+    assert np.isfinite(truth.means).all()
 
 
 @pytest.mark.parametrize(("width", "depth"), [(16, 4), (20, 3), (5, 2), (64, 2), (16, 1)])
@@ -121,7 +146,7 @@ def assert_same(first, second):
 
 def test_a_stream_goes_on_from_any_of_its_states(monkeypatch):
     """Between replicates and in the midst of them: the same numbers bit for bit."""
-    monkeypatch.setattr("whest.fast_truth.BLOCK_SAMPLES", 2**13)
+    monkeypatch.setattr("whest.layout.BLOCK_SAMPLES", 2**13)
     (mlp,) = small_mlps(256, 2, 1)
     sampler = FastTruth(8 * 2 * 256 * 33)
     assert plan(256, sampler.n_samples).n_signed == 32
@@ -139,6 +164,19 @@ def test_sampling_goes_on_until_the_error_bar_is_small_enough():
     assert last.truth().floor_mse <= 0.001**2
     assert all(r.n_replicates < REPLICATES or r.truth().floor_mse > 0.001**2 for r in before)
     assert last.n_replicates >= REPLICATES
+
+
+@pytest.mark.slow
+def test_bars_that_sampling_stopped_for_are_hardly_too_small():
+    """Stopping when the bar looks small enough favours small bars; with ten replicates their squares by under 25 %."""
+    squares, claimed = [], []
+    for mlp in small_mlps(16, 4, 300, seed=77):
+        truth = draw(FastTruth(2, standard_error=3e-3), mlp)
+        stream = np.random.SeedSequence(mlp.seed + 1)
+        precise = draw(FastTruth(200_000), MLP(mlp.weights, mlp.seed, mlp.name, stream))
+        squares.append(np.mean((truth.means[-1].astype(float) - precise.means[-1]) ** 2) - precise.floor_mse)
+        claimed.append(truth.floor_mse)
+    assert 0.9 < np.mean(squares) / np.mean(claimed) < 1.25
 
 
 def far_from_published(n_samples=2, standard_error=None):
@@ -170,20 +208,27 @@ from whest.dataset import FreshDataset
 from whest.fast_truth import FastTruth
 assert jax.device_count() == 8
 dataset = FreshDataset(width=64, depth=3, seed=5, n_mlps=1).load()
-*_, last = FastTruth(100_000).stream(dataset.mlp(dataset.rows[0]))
-truth = last.truth()
-np.savez(sys.argv[1], means=truth.means, errors=truth.standard_errors, counts=[truth.n_samples, truth.n_replicates])
+mlp = dataset.mlp(dataset.rows[0])
+for name, sampler in {"count": FastTruth(100_000), "bar": FastTruth(2, standard_error=1.3e-3)}.items():
+    *_, last = sampler.stream(mlp)
+    truth = last.truth()
+    counts = [truth.n_samples, truth.n_replicates]
+    np.savez(f"{sys.argv[1]}/{name}.npz", means=truth.means, errors=truth.standard_errors, counts=counts)
 """
 
 
 def test_eight_devices_draw_what_one_draws(tmp_path, environment):
     """The same replicates, each on a device of its own."""
     simulated = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
-    command = [sys.executable, "-c", ON_EIGHT_DEVICES, str(tmp_path / "truth.npz")]
+    command = [sys.executable, "-c", ON_EIGHT_DEVICES, str(tmp_path)]
     subprocess.run(command, check=True, env=environment | simulated, timeout=300)
     (mlp,) = small_mlps(64, 3, 1)
-    here = draw(FastTruth(100_000), mlp)
-    with np.load(tmp_path / "truth.npz") as there:
+    compare(tmp_path / "count.npz", draw(FastTruth(100_000), mlp))
+    compare(tmp_path / "bar.npz", draw(FastTruth(2, standard_error=1.3e-3), mlp))
+
+
+def compare(path, here):
+    with np.load(path) as there:
         np.testing.assert_allclose(there["means"], here.means, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(there["errors"], here.standard_errors, rtol=1e-3, atol=1e-7)
         assert there["counts"].tolist() == [here.n_samples, here.n_replicates]

@@ -81,8 +81,8 @@ METADATA: dict[str, tuple[Callable[[Document], object], str]] = {
     "width of another type": (lambda d: d.update(width=[4]), r"metadata\.width"),
     "width true": (lambda d: d.update(width=True), r"metadata\.width"),
     "no depth": (lambda d: d.pop("depth"), r"metadata\.depth is missing"),
-    "another width": (lambda d: d.update(width=5), "weights hold 64 numbers"),
-    "another depth": (lambda d: d.update(depth=1), "weights hold 64 numbers"),
+    "another width": (lambda d: d.update(width=5), "weights is ragged, or not of shape"),
+    "another depth": (lambda d: d.update(depth=1), "weights is ragged, or not of shape"),
     "more MLPs": (lambda d: d.update(n_mlps=3), "metadata.n_mlps=3, its data files hold 2"),
     "other samples": (lambda d: d.update(n_samples=999), "n_samples=999, its rows have 1000"),
     "no samples": (lambda d: d.update(n_samples=0), r"metadata\.n_samples"),
@@ -160,7 +160,7 @@ TABLES: dict[str, tuple[Callable[[pa.Table], pa.Table], str]] = {
     "ragged means": (column("all_layer_means", shorter), "all_layer_means is ragged"),
     "a null in the means": (column("all_layer_means", nested(None)), "all_layer_means has nulls"),  # type: ignore[arg-type]
     "fewer rows": (lambda t: t[:1], "metadata.n_mlps=2, its data files hold 1"),
-    "no rows": (lambda t: t[:0], "metadata.n_mlps=2|weights hold"),
+    "no rows": (lambda t: t[:0], "metadata.n_mlps=2"),
     "another seed": (column("mlp_seed", lambda seeds: [seeds[0] + 1, seeds[1]]), "content_sha256"),
     "another weight": (column("weights", nested(0.5)), "content_sha256"),
     "another error": (column("standard_errors", nested(0.5)), "content_sha256"),
@@ -380,8 +380,8 @@ def test_combine_refuses_what_does_not_go_together(tmp_path: Path) -> None:
             combine([tmp_path / name for name in names], tmp_path / "out")
     with pytest.raises(ConfigError, match="default_split=test"):
         combine([tmp_path / "a", tmp_path / "b"], tmp_path / "out", "test")
-    with pytest.raises(ConfigError, match="inputs=Bad Name"):
-        combine({"Bad Name": tmp_path / "a"}, tmp_path / "out")
+    with pytest.raises(ConfigError, match="split=hold-out"):
+        combine({"hold-out": tmp_path / "a"}, tmp_path / "out")
     with pytest.raises(ConfigError, match="one split"):
         combine([tmp_path / "a", tmp_path / "b"], tmp_path / "out.npz")
     assert not (tmp_path / "out").exists()

@@ -139,6 +139,9 @@ def test_protocol_2_takes_its_streams_from_the_root(tmp_path: Path, name: str) -
     found = load(tmp_path / name)
     assert_same(found, dataset)
     assert (found.protocol_version, found.seed) == ("2.0", 7)
+    save_slice(dataset, tmp_path / f"0{name}", 0, 1)
+    save_slice(dataset, tmp_path / f"1{name}", 1, 3)
+    assert merge([tmp_path / f"0{name}", tmp_path / f"1{name}"], tmp_path / f"merged{name}") == found.sha256
 
 
 @pytest.mark.parametrize("name", ["set", "set.npz"])
@@ -311,8 +314,8 @@ def test_splits_can_be_renamed(tmp_path: Path) -> None:
     save(tiny(2, seed=8), tmp_path / "b")
     with pytest.raises(ConfigError, match="same split"):
         combine([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
-    combine({"mini": tmp_path / "a", "full-set": tmp_path / "b"}, tmp_path / "both")
-    assert_same(load(tmp_path / "both", split="full-set"), tiny(2, seed=8))
+    combine({"mini": tmp_path / "a", "full": tmp_path / "b"}, tmp_path / "both")
+    assert_same(load(tmp_path / "both", split="full"), tiny(2, seed=8))
     assert load(tmp_path / "both").split == "mini"
 
 
@@ -359,7 +362,7 @@ def test_rows_must_be_the_part_they_are_said_to_be(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["Public", "a_b", "a--b", "-a", "", "é"])
+@pytest.mark.parametrize("name", ["Public", "a_b", "a-b", "-a", "", "é", "1"])
 def test_names_that_the_hub_refuses_are_refused(name: str) -> None:
     with pytest.raises(ConfigError, match="split="):
         provenance(name)

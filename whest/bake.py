@@ -5,22 +5,21 @@ same command is given again. Rows depend on nothing but their own seed and the s
 the rows of the whole, bit for bit. The files are written at the end, whole or not at all.
 """
 
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from whest.cache import TruthCache
 from whest.dataset import Dataset
 from whest.errors import ConfigError
-from whest.formats.metadata import Part
-from whest.formats.save import Provenance, require_new, save_dataset
+from whest.formats.metadata import Part, require_word
+from whest.formats.save import Provenance, require_place, save_dataset
 from whest.progress import Progress, watched_truth
-from whest.rows import Row
+from whest.rows import Row, ShiftedWeights
 from whest.truth import Truth, TruthSampler
 
 
@@ -28,15 +27,20 @@ from whest.truth import Truth, TruthSampler
 class BakeOptions:
     """The config's `bake`."""
 
-    slice: Annotated[str, Field(pattern=r"^[1-9]\d*/[1-9]\d*$")] | None
+    slice: str | int | float | None
     split: str
     config: str
 
+    def __post_init__(self) -> None:
+        for key in ("split", "config"):
+            require_word(f"bake.{key}", getattr(self, key))
+
     def part(self, n_mlps: int) -> Part:
         """Slice k of n: shares as equal as they can be, in order."""
-        k, n = map(int, (self.slice or "1/1").split("/"))
-        if not k <= n <= n_mlps:
-            raise ConfigError(f"bake.slice={self.slice} must be k/n with k ≤ n ≤ {n_mlps}, the number of MLPs")
+        found = re.fullmatch(r"(\d{1,7})/(\d{1,7})", str(self.slice or "1/1"))
+        k, n = map(int, found.groups()) if found else (0, 0)
+        if not 1 <= k <= n <= n_mlps:
+            raise ConfigError(f"bake.slice={self.slice} must be k/n, say 1/4, with 1 ≤ k ≤ n ≤ {n_mlps} (the MLPs)")
         return Part(n_mlps * (k - 1) // n, n_mlps * k // n, n_mlps)
 
 
@@ -62,7 +66,7 @@ class Bake:
     provenance: Provenance
 
     def __post_init__(self) -> None:
-        require_new(self.output)
+        require_place(self.output)
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -101,6 +105,10 @@ class Baked:
 
 def counted_from_zero(dataset: Dataset) -> Dataset:
     """A selection as a dataset of its own; names stay those of the whole."""
-    if dataset.protocol_version == "2.0" and dataset.rows[0].index > 0:
+    first = dataset.rows[0].index
+    if first == 0:
+        return dataset
+    if dataset.protocol_version == "2.0":
         raise ConfigError("dataset.range must start at 0 for seed protocol 2.0, whose MLPs are known by their place")
-    return replace(dataset, rows=tuple(replace(row, index=index) for index, row in enumerate(dataset.rows)))
+    rows = tuple(replace(row, index=row.index - first) for row in dataset.rows)
+    return replace(dataset, rows=rows, source=ShiftedWeights(dataset.source, first))

@@ -25,7 +25,7 @@ def print_catalogue(conf: Path, outputs: Path) -> None:
         samples = min(truth.n_samples for truth in suite.truths)
         table.add_row(
             f"  {suite.round}",
-            f"{len(suite.truths)} MLPs of {suite.width}x{suite.depth}, {samples:.0e} samples each, "
+            f"{len(suite.truths)} MLPs of {suite.width}x{suite.depth}, {samples:.2g} samples each or more, "
             f"truth's noise adds {suite.floor_mse:.1e} to every MSE",
         )
     console.print(table)

@@ -159,7 +159,7 @@ def build_bake(config: Node, output: Path, overrides: Sequence[str], command: st
     is_drawn = not dataset.has_truth or sampler.resample
     _refuse_idle_truth(not is_drawn, overrides)
     drawn_by = f"{sampler.name} {sampler.version}" if is_drawn else dataset.sampler
-    aim = sampler.standard_error if is_drawn else None
+    aim = sampler.standard_error if is_drawn else dataset.standard_error
     return Bake(
         dataset=dataset,
         part=options.part(dataset.n_mlps),

@@ -171,7 +171,7 @@ def _short(path: Path) -> Path:
 def print_baked_row(baked: "BakedRow", part: "Part", console: Console) -> None:
     """A line an MLP, so that a log shows how a long bake gets on."""
     truth = baked.truth
-    how = "was there" if baked.seconds is None else f"{truth.n_samples / baked.seconds:,.0f} samples/s"
+    how = "was there" if baked.seconds is None else f"{baked.seconds:.1f} s"
     console.print(
         f"{baked.row.index + 1 - part.start:>5} of {part.end - part.start}  {escape(baked.row.name):24} "
         f"standard error {figure(truth.floor_mse**0.5)}  {truth.n_samples:.3g} samples  {how}"

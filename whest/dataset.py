@@ -51,6 +51,8 @@ class Dataset:
     salt_digest: str | None = None
     sampler: str | None = None
     """Which sampler drew the truth it brings, with its version, where that is known: "fast 2"."""
+    standard_error: float | None = None
+    """What that truth was sampled to, where that was the aim."""
     hidden: tuple[Path, ...] = ()
     """Files that hold the answers: kept from an estimator's worker."""
 

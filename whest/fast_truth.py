@@ -16,14 +16,13 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int8, UInt
+from jaxtyping import Array, Float, UInt
 
-from whest.designs import design_size, kerdock_signs, mean_radius
+from whest.designs import mean_radius
+from whest.layout import REPLICATES, Block, Plan, plan, plan_block
 from whest.mlp import MLP
-from whest.rotated import bases_together, basis_sums, fold_rotations, replicate_mesh
+from whest.rotated import basis_sums, fold_rotations, replicate_mesh
 from whest.truth import (
-    BLOCK_FLOPS,
-    BLOCK_SAMPLES,
     MOST_SAMPLES,
     SampleCount,
     StandardError,
@@ -32,8 +31,6 @@ from whest.truth import (
     is_small_enough,
 )
 
-REPLICATES = 8
-"""The fewest that a standard error is taken from, where that many are affordable."""
 EXPECTED_GAIN = 3
 """Variance of plain samples over that of a design's, roughly: a first guess at how many a standard error takes."""
 PILOT_SAMPLES = 2048
@@ -48,41 +45,6 @@ STATE = (
     "begun",
     "begun_squares",
 )
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How samples are laid out."""
-
-    size: int
-    """Dimension of the point set: the width, or the next larger one that has a design."""
-    n_signed: int
-    """Hadamard bases beside the identity."""
-    n_replicates: int
-
-    @property
-    def n_bases(self) -> int:
-        return 1 + self.n_signed
-
-    @property
-    def points(self) -> int:
-        return 2 * self.size * self.n_bases
-
-    @property
-    def signs(self) -> Int8[np.ndarray, "basis size"]:
-        return kerdock_signs(self.size)[: self.n_signed] if self.n_signed else np.zeros((0, self.size), np.int8)
-
-
-def plan(width: int, n_samples: int) -> Plan:
-    """As many bases of the design as eight replicates leave room for, or the width's own identity basis."""
-    size, n_signed = design_size(width), 0
-    if size is not None:
-        together = bases_together(size)
-        affordable = n_samples // (REPLICATES * 2 * size) - 1
-        n_signed = min(size // 2, affordable // together * together)
-    if size is None or n_signed <= 0:
-        size, n_signed = width, 0
-    return Plan(size, n_signed, max(2, math.ceil(n_samples / (2 * size * (1 + n_signed)))))
 
 
 @dataclass(frozen=True)
@@ -126,7 +88,7 @@ class Replicates:
         )
 
     def plus_replicates(self, weights: np.ndarray, gains: np.ndarray, wanted: int) -> "Replicates":
-        """Close the replicates that were begun, `wanted` of them at most."""
+        """Close the first of the replicates begun; the rest stay as they are."""
         means = self.begun[:wanted] / self.layout.points
         means = with_chain(means, self.first_layer, weights, gains)
         to_gaussian = self.layout.size / mean_radius(self.layout.size) ** 2 / self.layout.points
@@ -136,10 +98,13 @@ class Replicates:
             total=self.total + means.sum(axis=0),
             total_squares=self.total_squares + np.square(means).sum(axis=0),
             total_second_moment=self.total_second_moment + self.begun_squares[:wanted].sum(axis=0) * to_gaussian,
-            n_bases_begun=0,
-            begun=self.begun[:0],
-            begun_squares=self.begun_squares[:0],
+            n_bases_begun=self.n_bases_begun if wanted < len(self.begun) else 0,
+            begun=self.begun[wanted:],
+            begun_squares=self.begun_squares[wanted:],
         )
+
+    def without_begun(self) -> "Replicates":
+        return replace(self, n_bases_begun=0, begun=self.begun[:0], begun_squares=self.begun_squares[:0])
 
     def truth(self) -> Truth:
         n = self.n_replicates
@@ -151,7 +116,7 @@ class Replicates:
         return Truth(means.astype(np.float32), errors.astype(np.float32), variance, n * self.layout.points, n)
 
     def state(self) -> dict[str, np.ndarray]:
-        """What `FastTruth.revive` goes on from; the rest follows from the MLP."""
+        """What a stream goes on from; the rest follows from the MLP."""
         return {name: np.asarray(getattr(self, name)) for name in STATE}
 
 
@@ -171,14 +136,14 @@ class FastTruth:
         gains, pilot_variance = (np.asarray(part) for part in _pilot(weights, key, PILOT))
         layout = self._layout(mlp.width, float(pilot_variance))
         mesh = replicate_mesh()
-        block = _block(layout, mlp, mesh.size)
+        block = plan_block(layout, mlp.width, mlp.depth, mesh.size)
         if self.standard_error is not None:  # the plan was a guess: go on until the error bar says stop
             layout = replace(layout, n_replicates=MOST_SAMPLES // layout.points)
         running = _begin(layout, mlp)
         if state is not None:
             running = _revive(layout, mlp, state, block.n_replicates)
             yield running
-        while running.n_replicates < layout.n_replicates and not is_small_enough(running, self.standard_error):
+        while not self._is_done(running, block):
             indices = np.arange(block.n_replicates, dtype=np.uint32) + np.uint32(running.n_replicates)
             with jax.enable_x64(True):
                 folded = fold_rotations(weights, key, indices, size=layout.size, mesh=mesh)
@@ -191,8 +156,18 @@ class FastTruth:
                 running = running.plus_bases(end - start, np.asarray(sums), np.asarray(squares))
                 if end < layout.n_bases:
                     yield running
-            running = running.plus_replicates(mlp.weights, gains, layout.n_replicates - running.n_replicates)
+            while running.n_bases_begun and not self._is_done(running, block):
+                step = block.n_together - running.n_replicates % block.n_together
+                wanted = min(step, layout.n_replicates - running.n_replicates)
+                running = running.plus_replicates(mlp.weights, gains, wanted)
+            running = running.without_begun()
             yield running
+
+    def _is_done(self, running: Replicates, block: Block) -> bool:
+        """The error bar is looked at after fixed numbers of replicates: how many devices there are has no say."""
+        if running.n_replicates >= running.layout.n_replicates:
+            return True
+        return running.n_replicates % block.n_together == 0 and is_small_enough(running, self.standard_error)
 
     def _layout(self, width: int, pilot_variance: float) -> Plan:
         if self.standard_error is None:
@@ -210,28 +185,9 @@ def _begin(layout: Plan, mlp: MLP) -> Replicates:
 def _revive(layout: Plan, mlp: MLP, state: State, together: int) -> Replicates:
     """Go on from a state; replicates begun elsewhere, in another number at a time, begin again."""
     stored: dict[str, Any] = {name: state[name] for name in STATE}
-    if len(stored["begun"]) != together:
-        stored |= {"n_bases_begun": 0, "begun": stored["begun"][:0], "begun_squares": stored["begun_squares"][:0]}
     counts = {name: int(stored[name]) for name in ("n_replicates", "n_bases_begun")}
-    return replace(_begin(layout, mlp), **stored | counts)
-
-
-@dataclass(frozen=True)
-class Block:
-    """What is done between two looks at the clock."""
-
-    n_replicates: int
-    """Side by side, a whole number for each device."""
-    n_signed: int
-
-
-def _block(layout: Plan, mlp: MLP, n_devices: int) -> Block:
-    """Whole replicates while they are small, an eighth of them at most; of large ones, some bases at a time."""
-    affordable = min(BLOCK_SAMPLES, BLOCK_FLOPS // (2 * mlp.width**2 * mlp.depth))
-    replicates = min(affordable // layout.points, -(-layout.n_replicates // REPLICATES))
-    together = bases_together(layout.size)
-    n_signed = max(1, affordable // (2 * layout.size * together)) * together
-    return Block(max(1, -(-replicates // n_devices)) * n_devices, min(layout.n_signed, n_signed))
+    revived = replace(_begin(layout, mlp), **stored | counts)
+    return revived if len(revived.begun) == together else revived.without_begun()
 
 
 def with_chain(

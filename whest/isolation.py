@@ -17,6 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from whest.case import Failure, Prediction
 from whest.child import Worker, WorkerFailedError, WorkerLimits, World
+from whest.errors import ConfigError
 from whest.estimator import EstimatorSpec, SetupContext
 from whest.meter import Charge, Cost, Timing
 from whest.mlp import MLP
@@ -61,14 +62,16 @@ def open_runner(
 ) -> Runner:
     if not isolation.is_process(spec):
         return InProcessRunner(spec, context)
-    world = World(spec, context, limits, _hideable(hidden, spec), cache)
+    _refuse_among_answers(hidden, spec)
+    world = World(spec, context, limits, tuple(str(path) for path in hidden), cache)
     return EagerProcessRunner(world, isolation.fresh) if spec.mode == "eager" else TracedProcessRunner(world)
 
 
-def _hideable(hidden: Sequence[Path], spec: EstimatorSpec) -> tuple[str, ...]:
-    """What to cover, less what the estimator itself lives in."""
-    source = spec.source
-    return tuple(str(path) for path in hidden if source is None or not source.is_relative_to(path))
+def _refuse_among_answers(hidden: Sequence[Path], spec: EstimatorSpec) -> None:
+    """An estimator that lives among the answers could not be kept from them."""
+    for path in hidden:
+        if spec.source is not None and spec.source.resolve().is_relative_to(path.resolve()):
+            raise ConfigError(f"estimator.path={spec.source} lies in {path}, which holds answers: move it elsewhere")
 
 
 class TracedProcessRunner:

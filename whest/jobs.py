@@ -43,7 +43,7 @@ def bake(config: Config, folder: Path, overrides: list[str]) -> None:
     from whest.console import open_console, print_baked, print_baked_row
     from whest.progress import open_progress
 
-    told = [word for word in overrides if word.partition("=")[0] not in LOCAL]
+    told = [_without_folder(word) for word in overrides if word.lstrip("+").partition("=")[0] not in LOCAL]
     job = build_bake(config, _output(read_settings(config)), overrides, _command(told))
     console = open_console()
     baked = []
@@ -116,6 +116,12 @@ def _output(settings: Settings) -> Path:
 
 def _command(overrides: list[str]) -> str:
     return shlex.join(["python", "-m", "whest", *overrides])
+
+
+def _without_folder(word: str) -> str:
+    """Of an absolute path the name alone."""
+    key, _, value = word.partition("=")
+    return f"{key}={Path(value).name}" if Path(value).is_absolute() else word
 
 
 def _say(sentence: str) -> None:

@@ -34,7 +34,7 @@ def replicate_mesh() -> Mesh:
 
 def bases_together(size: int) -> int:
     """How many bases go through the network at once."""
-    return min(size // 2, max(1, ROWS // size))
+    return max(1, min(size // 2, ROWS // size))
 
 
 @functools.partial(jax.jit, static_argnames=("size", "mesh"))

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -42,6 +42,23 @@ class DrawnWeights:
 
     def fingerprint(self, row: Row) -> bytes:
         return b""
+
+
+@dataclass(frozen=True)
+class ShiftedWeights:
+    """Another source's weights for rows that are counted anew from its row `first`."""
+
+    source: WeightSource
+    first: int
+
+    def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
+        return self.source.weights(self._there(row), width, depth)
+
+    def fingerprint(self, row: Row) -> bytes:
+        return self.source.fingerprint(self._there(row))
+
+    def _there(self, row: Row) -> Row:
+        return replace(row, index=row.index + self.first)
 
 
 class ContentDigest:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from whest.errors import ConfigError
-from whest.formats.metadata import DEFAULT_SPLIT, Header, refused, require_name, split_names
+from whest.formats.metadata import Header, refused, require_word, split_names
 from whest.formats.open import open_split, read_document
 from whest.formats.save import Share, write_single, write_splits
 from whest.formats.stored import StoredSplit
@@ -53,12 +53,12 @@ def combine(inputs: Sequence[Path] | Mapping[str, Path], output: Path, default_s
         raise ConfigError("inputs is empty: give datasets, job=combine inputs=[a,b] output=DIR")
     named = list(inputs.items()) if isinstance(inputs, Mapping) else [(None, path) for path in inputs]
     opened = [(name, _open_single(path)) for name, path in named]
-    for name, _ in opened:
-        require_name("inputs", name or DEFAULT_SPLIT)
     splits = {name or one.header.stated.split: one for name, one in opened}
     if len(splits) != len(opened):
         names = ", ".join(one.header.stated.split for _, one in opened)
         raise ConfigError(f"inputs: two have the same split ({names}); name them: inputs={{public:a,holdout:b}}")
+    for split in splits:
+        require_word("inputs: split", split)
     _require_equal([one.header for one in splits.values()], _of_a_directory)
     default = default_split or next(iter(splits))
     if default not in splits:

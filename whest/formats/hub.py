@@ -43,7 +43,7 @@ class HubDataset:
             raise ConfigError("dataset=hub needs huggingface_hub: pip install 'whest[hub]'") from None
         options: dict[str, Any] = {"repo_type": "dataset", "revision": revision, "cache_dir": self.cache_dir}
         try:
-            return Path(snapshot_download(repo, allow_patterns=patterns, **options))
+            return Path(snapshot_download(repo, allow_patterns=patterns, **options)).absolute()
         except Exception as error:  # network, rights, a name that doesn't exist: each has its own class
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ConfigError(
@@ -62,7 +62,7 @@ def pinned(repo: str, revision: str | None) -> tuple[str, str]:
         raise ConfigError(f"dataset.repo={repo} must be owner/name, or hf://owner/name@revision")
     if revision is None or revision.lower().removeprefix("refs/heads/") in MOVING or revision.startswith("refs/heads/"):
         raise ConfigError(
-            f"dataset.revision={'null' if revision is None else revision} is not pinned: give a commit (40 hex digits, "
-            f"on https://huggingface.co/datasets/{name}/commits/main) or a tag, so that the score stays comparable"
+            f"dataset.revision={'null' if revision is None else revision} is not pinned: give a commit of {name} (40 "
+            "hex digits, on the dataset's page under History) or a tag, so that the score stays comparable"
         )
     return name, revision

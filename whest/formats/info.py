@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from whest.formats.metadata import choose_split, parse_header, split_names
 from whest.formats.open import open_split, read_document
@@ -19,17 +20,22 @@ def print_info(path: Path, console: Console) -> None:
     document = read_document(path)
     names = split_names(document, path)
     header = parse_header(choose_split(document, names[0], path), path)
-    table = Table(box=None, show_header=False, title=str(path), title_justify="left", title_style="bold")
+    table = Table(box=None, show_header=False, title=_plain(str(path)), title_justify="left", title_style="bold")
     version = header.protocol.version
     table.add_row("  schema", str(document["schema_version"]))
     table.add_row("  shape", f"{header.stated.width}x{header.stated.depth} (width x depth)")
     table.add_row("  seed protocol", f"{SEED_PROTOCOL_NAMES[version]} {version}")
     if len(names) > 1:
-        table.add_row("  default split", str(document.get("default_split", "none")))
+        table.add_row("  default split", _plain(str(document.get("default_split", "none"))))
     for name in names:
         for key, value in describe_split(open_split(path, name, partial=True)).items():
-            table.add_row(f"  {name}: {key}", value)
+            table.add_row(_plain(f"  {name}: {key}"), _plain(value))
     console.print(table)
+
+
+def _plain(words: str) -> Text:
+    """A file's own words, without colours, links or anything else a terminal would act on."""
+    return Text("".join(letter for letter in words if letter.isprintable()))
 
 
 def describe_split(stored: StoredSplit) -> dict[str, str]:

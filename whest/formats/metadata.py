@@ -21,8 +21,7 @@ Document = Mapping[str, Any]
 PARQUET_SCHEMA, PARQUET_FORMAT = "3.0", "hf-datasets-parquet"
 NPZ_SCHEMAS = ("2.4", "2.3")
 DEFAULT_SPLIT = "public"
-NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
-Name = Annotated[str, Field(pattern=f"^{NAME}$", max_length=100)]
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=100)]
 Bounds = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1, le=1_000_000)]]
 
 
@@ -77,6 +76,11 @@ class Header:
         """The MLPs that content_sha256 covers: those of the part it was written with."""
         return range(*(self.stated.content_mlp_range or (self.part.start, self.part.end)))
 
+    @property
+    def decoded_bytes(self) -> int:
+        """What one MLP takes while it is decoded, checked and copied, however well it was packed."""
+        return 3 * 4 * self.stated.depth * self.stated.width**2
+
     def streams(self, index: int, mlp_seed: int) -> Streams:
         if self.protocol.version != "2.0":
             return self.protocol.streams(mlp_seed)
@@ -84,10 +88,10 @@ class Header:
         return legacy_stream(self.stated.seed, index)
 
 
-def require_name(key: str, name: str) -> None:
-    """What the hub and the peer allow as the name of a split or a config."""
-    if re.fullmatch(NAME, name) is None:
-        raise ConfigError(f"{key}={name} must be lower-case letters and digits, in words joined by single hyphens")
+def require_word(key: str, name: str) -> None:
+    """What may name a split or a config that we write: `datasets` takes no hyphen in a split, though the peer does."""
+    if re.fullmatch(r"[a-z][a-z0-9]*", name) is None:
+        raise ConfigError(f"{key}={name} must be lower-case letters and digits, beginning with a letter")
 
 
 def refused(path: Path, what: str, remedy: str) -> ConfigError:

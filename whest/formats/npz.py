@@ -105,7 +105,7 @@ class NpzReader:
         self._members = {name: self._member(name, shapes[name]) for name in there}
         rows = [member.n_bytes // n for member in self._members.values() if len(member.shape) > 1]
         columns = [member.n_bytes for member in self._members.values() if len(member.shape) == 1]
-        require_memory(header, max(rows + columns), "one MLP or column of it")
+        require_memory(header, max(*rows, *columns, header.decoded_bytes), "one MLP or column of it")
 
     def _member(self, name: str, shape: tuple[int, ...]) -> Member:
         try:

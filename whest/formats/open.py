@@ -12,7 +12,7 @@ from whest.formats.metadata import (
     parse_json,
     refused,
 )
-from whest.formats.npz import NpzReader, read_npz_metadata
+from whest.formats.npz import METADATA_LIMIT, NpzReader, read_npz_metadata
 from whest.formats.parquet import ParquetReader, find_shards, find_splits
 from whest.formats.stored import StoredSplit
 
@@ -34,7 +34,7 @@ def read_document(path: Path) -> Document:
 
 def _directory_document(path: Path) -> Document:
     try:
-        document = parse_json((path / METADATA).read_text(), path)
+        document = parse_json(_read_text(path / METADATA), path)
     except FileNotFoundError:
         raise refused(path, f"it has no {METADATA}, so it is no dataset", "Give the folder that holds it") from None
     except (OSError, ValueError) as error:
@@ -43,6 +43,15 @@ def _directory_document(path: Path) -> Document:
     if "split" not in document and "splits" not in document and len(found) == 1:
         document["split"] = found[0]
     return document
+
+
+def _read_text(path: Path) -> str:
+    """A file of a size that metadata may have; a pipe or a device has none."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is no ordinary file")
+    if path.stat().st_size > METADATA_LIMIT:
+        raise ValueError(f"it has {path.stat().st_size} bytes")
+    return path.read_text()
 
 
 def open_split(path: Path, split: str | None = None, *, partial: bool = False) -> StoredSplit:

@@ -9,13 +9,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from whest import __version__
 from whest.dataset import Dataset
 from whest.errors import ConfigError
 from whest.formats.card import write_card
-from whest.formats.metadata import NPZ_SCHEMAS, PARQUET_FORMAT, PARQUET_SCHEMA, Document, Part, require_name
+from whest.formats.metadata import NPZ_SCHEMAS, PARQUET_FORMAT, PARQUET_SCHEMA, Document, Part, require_word
 from whest.formats.open import METADATA
 from whest.formats.stored import Record, as_read
 from whest.formats.write import Tally, write_npz, write_parquet
@@ -41,7 +42,7 @@ class Provenance:
 
     def __post_init__(self) -> None:
         for key in ("split", "config"):
-            require_name(key, getattr(self, key))
+            require_word(key, getattr(self, key))
 
 
 def provenance_here(
@@ -133,6 +134,17 @@ def require_new(output: Path) -> None:
     """An output is never written over; worth asking before a long job, too."""
     if output.exists() or output.is_symlink():
         raise ConfigError(f"output={output} exists already: choose another name, or remove it first")
+
+
+def require_place(output: Path) -> None:
+    """Worth asking before a long job: the output is new, and its folder can be written."""
+    require_new(output)
+    folder = next(parent for parent in output.absolute().parents if parent.exists())
+    try:
+        with TemporaryDirectory(prefix=f".{output.name}.", dir=folder):
+            pass
+    except OSError as error:
+        raise ConfigError(f"output={output} can't be written ({error.strerror or error}): choose another") from error
 
 
 def _flush(path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from whest.dataset import Count, Dataset, Range, selected
-from whest.errors import WhestError
+from whest.errors import ConfigError, WhestError
 from whest.formats.open import open_split
 from whest.formats.stored import Record, StoredSplit
 from whest.rows import Row
@@ -27,7 +27,10 @@ class FileDataset:
     n_mlps: Count | None = None
 
     def load(self) -> Dataset:
-        return load_stored(Path(self.path).expanduser().resolve(), self.split, self.range, self.n_mlps)
+        path = Path(self.path).expanduser().resolve()
+        if not path.exists():
+            raise ConfigError(f"dataset.path={self.path}: no such dataset; give a Parquet directory or an .npz file")
+        return load_stored(path, self.split, self.range, self.n_mlps)
 
 
 @dataclass(frozen=True)
@@ -66,8 +69,14 @@ def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int
         source=StoredWeights(stored, {index: fingerprint for index, (_, fingerprint) in kept.items()}),
         salt_digest=header.protocol.salt_digest,
         sampler=header.stated.sampler,
-        hidden=(path,),
+        standard_error=header.stated.standard_error,
+        hidden=(path, *(file.resolve() for file in _files(path))),
     )
+
+
+def _files(path: Path) -> list[Path]:
+    """The dataset's files: links among them lead to where the answers really are."""
+    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
 
 
 def _light(record: Record) -> tuple[Row, bytes]:

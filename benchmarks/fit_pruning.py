@@ -1,0 +1,64 @@
+"""How many neurons samplers may leave out: bias squared and cost for several shares, on networks of no suite.
+
+    python benchmarks/fit_pruning.py
+
+About five minutes on two cores. The figures of `estimators/pruning.py` come from here.
+"""
+
+from itertools import pairwise
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from estimators.ensemble import point_sums
+from estimators.orthogonal import fixed_bases, turned_weights
+from estimators.pruning import kept, pilot_run, prune
+from whest.dataset import fresh_seeds
+from whest.mlp import SeedProtocol, draw_mlp
+
+WIDTH, DEPTH, BLOCKS = 256, 32, 12
+ROOT, N_MLPS = 7001, 6
+"""The shipped suites have the roots 101, 102 and 103."""
+SHARES = (0.3, 0.34, 0.37, 0.41, 0.45)
+ALPHA = -2.7
+
+
+def final_bias(weights: Float[Array, "depth width width"], share: float) -> Float[Array, " width"]:
+    """The last layer's means over the blocks, pruned less whole; the pilot is a block of its own."""
+    first, *deeper = weights
+    pilot = turned_weights(jax.random.key(1), first)
+    alphas = pilot_run(jax.nn.relu(jnp.concatenate([pilot, -pilot])), deeper).alphas
+    pruned = prune(deeper, alphas, kept(WIDTH, DEPTH, share)[1:])
+    z = jnp.asarray(fixed_bases(WIDTH)[: BLOCKS * WIDTH]) @ turned_weights(jax.random.key(2), first)
+    h = jax.nn.relu(jnp.concatenate([z, -z]))
+    restored = pruned.restore(point_sums(h, pruned.layers), WIDTH)
+    return (restored[-1] - point_sums(h, deeper)[-1]) / len(h)
+
+
+def off_shares(weights: Float[Array, "depth width width"]) -> Float[Array, " depth"]:
+    """The share of each layer's neurons whose α is below the threshold."""
+    z = jnp.asarray(fixed_bases(WIDTH)[: BLOCKS * WIDTH]) @ turned_weights(jax.random.key(2), weights[0])
+    alphas = pilot_run(jax.nn.relu(jnp.concatenate([z, -z])), tuple(weights[1:])).alphas
+    return jnp.mean(jnp.stack(alphas) < ALPHA, axis=1)
+
+
+def main() -> None:
+    networks = [
+        jnp.asarray(draw_mlp(SeedProtocol().streams(seed), WIDTH, DEPTH, "").weights)
+        for seed in fresh_seeds(ROOT, N_MLPS)
+    ]
+    off = np.mean([np.asarray(jax.jit(off_shares)(weights)) for weights in networks], axis=0)
+    print(f"neurons with α < {ALPHA}, layers 2 to {DEPTH}: {np.round(off, 3).tolist()}")
+    print("share  of the matmuls  bias squared (mean, largest)")
+    bias = jax.jit(final_bias, static_argnums=1)
+    for share in SHARES:
+        sizes = [WIDTH, *kept(WIDTH, DEPTH, share)]
+        cost = sum(a * b for a, b in pairwise(sizes)) / (WIDTH**2 * DEPTH)
+        squares = [float(jnp.mean(bias(weights, share) ** 2)) for weights in networks]
+        print(f"{share:.2f}   {cost:.3f}           {np.mean(squares):.1e}, {max(squares):.1e}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""The README's results: every bundled estimator on every shipped suite, as a table and as a picture.
+
+    python benchmarks/frontier.py                        # all of it, into docs/frontier.png
+    python benchmarks/frontier.py warmup phase1          # some rounds
+    python benchmarks/frontier.py phase2 estimator=cov_prop estimator=third_cumulant
+
+The score is final-layer MSE × max(0.1, C/B), mean over MLPs ± standard error; *corrected* has the truth's own noise
+taken off. Rows of a round are sorted by it.
+"""
+
+import math
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import mkdtemp
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from whest.api import compose, config_folder, score
+from whest.console import plus_minus
+from whest.report import Report
+
+ROUNDS = ("warmup", "phase1", "phase2")
+PICTURE = Path("docs/frontier.png")
+HEADINGS = (
+    "round", "estimator", "corrected score ± SE", "score ± SE", "final-layer MSE", "FLOPs", "C/B", "vs sampling",
+    "s an MLP", "MLPs",
+)  # fmt: skip
+INK, ACCENT, MUTED = "#1f2933", "#0b7285", "#9aa5b1"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One estimator on one suite."""
+
+    round: str
+    estimator: str
+    report: Report
+
+    @property
+    def corrected(self) -> list[float]:
+        """Each MLP's score without the truth's own noise."""
+        return [(c.final_layer_mse - c.truth_floor_mse) * c.score_multiplier for c in self.report.score.cases]
+
+    @property
+    def corrected_mean(self) -> float:
+        return statistics.fmean(self.corrected)
+
+    @property
+    def flops(self) -> float:
+        return statistics.fmean(case.prediction.cost.flops for case in self.report.cases)
+
+    @property
+    def mse(self) -> float:
+        suite = self.report.score
+        return suite.final_layer_mse_corrected or math.nan
+
+
+def run(round_name: str, estimator: str) -> Result:
+    config = compose(f"round={round_name}", f"estimator={estimator}", "tracking=none")
+    report = score(config, Path(mkdtemp(prefix="whest-frontier-")))
+    return Result(round_name, estimator, report)
+
+
+def row(result: Result) -> str:
+    suite, n = result.report.score, len(result.report.cases)
+    seconds = statistics.fmean(case.prediction.timing.wall_time_s for case in result.report.cases)
+    cells = [
+        result.round,
+        f"`{result.estimator}`",
+        plus_minus(result.corrected_mean, statistics.stdev(result.corrected) / math.sqrt(n)),
+        plus_minus(suite.score, suite.adjusted_final_layer_score_se),
+        f"{suite.final_layer_mse:.3g}",
+        f"{result.flops:.3g}",
+        f"{suite.mean_compute_utilization:.2%}",
+        "–" if suite.ratio_to_sampling is None else f"{suite.ratio_to_sampling:.3g}",
+        f"{seconds:.3g}",
+        str(n),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def draw(results: Sequence[Result], path: Path) -> None:
+    """Accuracy against FLOPs, a panel a round; lines of equal score, which bend at the tenth of the budget."""
+    rounds = list(dict.fromkeys(result.round for result in results))
+    figure = Figure(figsize=(5.2 * len(rounds), 4.8), layout="constrained")
+    for place, round_name in enumerate(rounds, start=1):
+        axes = figure.add_subplot(1, len(rounds), place)
+        draw_round(axes, [result for result in results if result.round == round_name])
+    figure.savefig(path, dpi=110)
+
+
+def draw_round(axes: Axes, results: Sequence[Result]) -> None:
+    shown = [result for result in results if result.mse > 0 and result.flops > 0]
+    budget = results[0].report.limits.budget
+    first = min(shown, key=lambda result: result.corrected_mean)
+    best = first.corrected_mean
+    flops = [1e5, 0.1 * budget, budget]
+    for power in range(0, 7):
+        level = best * 10**power
+        axes.plot(flops, [level / max(0.1, f / budget) for f in flops], color=MUTED, linewidth=0.6, zorder=0)
+    for result in shown:
+        is_best = result is first
+        axes.scatter(result.flops, result.mse, color=ACCENT if is_best else INK, s=36 if is_best else 18)
+        axes.annotate(
+            result.estimator,
+            (result.flops, result.mse),
+            textcoords="offset points",
+            xytext=(5, 4),
+            fontsize=7,
+            color=ACCENT if is_best else INK,
+        )
+    axes.axvline(0.1 * budget, color=MUTED, linestyle=":", linewidth=1)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="FLOPs (dotted: a tenth of the budget)",
+        ylabel="final-layer MSE, truth's noise taken off",
+        title=f"{first.round}: best {best:.2e} with {first.estimator}",
+    )
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def main() -> None:
+    bundled = [p.stem for p in sorted((config_folder() / "estimator").glob("*.yaml")) if "_target_" in p.read_text()]
+    asked = [word.partition("=")[2] for word in sys.argv[1:] if word.startswith("estimator=")]
+    rounds = [word for word in sys.argv[1:] if word in ROUNDS] or ROUNDS
+    results = []
+    for round_name in rounds:
+        for estimator in asked or bundled:
+            print(f"{round_name} {estimator}", file=sys.stderr, flush=True)
+            results.append(run(round_name, estimator))
+    print(f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
+    for round_name in rounds:
+        for result in sorted((r for r in results if r.round == round_name), key=lambda r: -r.corrected_mean):
+            print(row(result), flush=True)
+    draw(results, PICTURE)
+    print(f"\n{PICTURE}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

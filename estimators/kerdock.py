@@ -1,0 +1,139 @@
+"""Kerdock designs: a spherical 5-design of width·(width + 2) points, turned at random, at a Gaussian input's mean
+radius.
+
+A bias-free ReLU network is positively homogeneous, so that E[f(x)] = E‖x‖·E[f(u)], u uniform on the sphere. The rows
+of n/2 + 1 mutually unbiased bases, H·diag(c_u)/√n for n/2 sign vectors c_u and the identity, and their negatives
+integrate every polynomial up to degree 5 (see `whest.designs`); what remains is the even degrees from 6 on, a third
+of plain sampling's variance at 256×32. Fewer bases are a 3-design: no better than `orthogonal`. So one whole design
+is run if that can be paid, though it costs more than the multiplier's floor; more of them, or single bases, only up
+to `budget_fraction`. A width without a design of its own (16, 64, 256, 1024) takes coordinates of the next larger
+one.
+
+Savings: layer 1 on a basis is a Walsh–Hadamard transform of the turned weights, and so is z·W₂, whence relu(−z)·W₂ =
+relu(z)·W₂ − z·W₂ halves layer 2; `pruned_share` of the neurons of deep layers is left out (see `pruning`).
+`anchors=mean` adds what the exact first layer says of the deeper ones (see `chain`).
+Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs a design before pruning: all of phase1's budget, .72 of it after.
+It wins where nets are too deep for an analytic closure and the budget is about a design.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int8, PRNGKeyArray
+from pydantic import Field
+
+from estimators.chain import anchored
+from estimators.ensemble import Layers, Matmul, Sums, add, pair_sums, repeat
+from estimators.orthogonal import Orthogonal, turned_weights
+from estimators.pruning import kept, pilot_run, prune
+from estimators.sizing import affordable, fall_back, price
+from whest.designs import design_size, kerdock_signs
+from whest.estimator import MLPView
+from whest.rotated import walsh_hadamard
+
+ROWS = 4096
+"""Rows held in memory together, before their negatives double them."""
+
+
+@dataclass(frozen=True)
+class Kerdock:
+    budget_fraction: Annotated[float, Field(gt=0, le=1)]
+    whole_design_fraction: Annotated[float, Field(ge=0, le=1)]
+    """A first whole design may cost this share of the budget."""
+    pruned_share: Annotated[float, Field(ge=0, lt=1)]
+    """The share of neurons that very deep layers leave out."""
+    anchors: Literal["none", "mean"]
+    seed: int
+    """Another seed draws other rotations for the same MLP."""
+
+    @property
+    def matmul(self) -> Matmul:
+        """The product of the deeper layers; a cheaper one would go here."""
+        return jnp.matmul
+
+    def predict(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
+        if design_size(mlp.width) is None:
+            with jax.named_scope("fallback.orthogonal"):
+                return Orthogonal(self.budget_fraction, self.anchors, self.seed).predict(mlp, budget)
+        whole = price(self.designs, mlp, 1)
+        if whole <= self.budget_fraction * budget:
+            return self.designs(mlp.weights, mlp.key, affordable(self.designs, mlp, self.budget_fraction * budget))
+        if whole <= self.whole_design_fraction * budget:
+            return self.designs(mlp.weights, mlp.key, 1)
+        bases = affordable(self.bases, mlp, self.budget_fraction * budget)
+        return self.bases(mlp.weights, mlp.key, bases) if bases else fall_back(mlp, budget)
+
+    def designs(
+        self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, designs: int
+    ) -> Float[Array, "depth width"]:
+        """Means over so many whole designs, each turned on its own."""
+        n = _size(weights)
+        return self._means(weights, key, designs, jnp.asarray(kerdock_signs(n)))
+
+    def bases(
+        self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, bases: int
+    ) -> Float[Array, "depth width"]:
+        """Means over some bases of one design, the identity first."""
+        n = _size(weights)
+        return self._means(weights, key, 1, jnp.asarray(kerdock_signs(n))[: bases - 1])
+
+    def _means(
+        self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, turns: int, signs: Array
+    ) -> Float[Array, "depth width"]:
+        layers = tuple(weights)
+        key = jax.random.fold_in(key, self.seed)
+
+        def turn_sums(index: Array) -> Sums:
+            folded = turned_weights(jax.random.fold_in(key, index), layers[0], signs.shape[1])
+            return self._design_sums(folded, layers, signs)
+
+        points = 2 * turns * signs.shape[1] * (len(signs) + 1)
+        means = jnp.stack(repeat(layers, turns, turn_sums)) / points
+        return anchored(means, weights) if self.anchors == "mean" else means
+
+    def _design_sums(self, folded: Float[Array, "n width"], layers: Layers, signs: Array) -> Sums:
+        """The identity goes through the whole network as a pilot, the other bases through what it says is enough."""
+        width = layers[0].shape[0]
+        with jax.named_scope("pilot"):
+            pilot = pilot_run(jax.nn.relu(jnp.concatenate([folded, -folded])), layers[1:], self.matmul)
+            first = jnp.abs(folded).sum(axis=0)
+        with jax.named_scope("prune"):
+            sizes = kept(width, len(layers), self.pruned_share)
+            pruned = prune(layers[1:], pilot.alphas, sizes[1:])
+        with jax.named_scope("forward"):
+            sums = transformed_sums(folded, pruned.layers, signs, self.matmul)
+        restored = [sums[0], *pruned.restore(sums[1:], width)]
+        return add([first, *pilot.sums], restored)
+
+
+def transformed_sums(
+    folded: Float[Array, "n width"], deeper: Layers, signs: Int8[Array, "basis n"], matmul: Matmul
+) -> Sums:
+    """Sums over ± the bases with these signs, as many at once as memory should hold; the first layer isn't pruned."""
+    second = matmul(folded, deeper[0]) if deeper else None
+    together = max(1, min(len(signs), ROWS // signs.shape[1]))
+    whole = len(signs) // together * together
+    some = partial(_some_sums, folded=folded, second=second, deeper=deeper, matmul=matmul)
+    groups = signs[:whole].reshape(-1, together, signs.shape[1])
+    layers = [folded, *deeper]
+    sums = repeat(layers, len(groups), some, groups)
+    return add(sums, some(signs[whole:])) if whole < len(signs) else sums
+
+
+def _some_sums(
+    signs: Int8[Array, "some n"], folded: Array, second: Array | None, deeper: Layers, matmul: Matmul
+) -> Sums:
+    turn = signs.astype(folded.dtype)[:, :, None] / math.sqrt(signs.shape[1])
+    z = walsh_hadamard(turn * folded).reshape(-1, folded.shape[1])
+    z_next = None if second is None else walsh_hadamard(turn * second).reshape(-1, second.shape[1])
+    return pair_sums(z, deeper, matmul, z_next)
+
+
+def _size(weights: Float[Array, "depth width width"]) -> int:
+    n = design_size(weights.shape[1])
+    assert n is not None, "predict sees to it"
+    return n
