@@ -63,7 +63,8 @@ def test_dataset_comes_back_as_it_was_saved(tmp_path: Path, name: str) -> None:
     assert_same(found, dataset)
     assert found.sha256 == sha256
     assert (found.width, found.depth, found.split, found.path) == (4, 2, "public", str(tmp_path / name))
-    assert found.hidden == (tmp_path / name,)
+    assert found.hidden[0] == tmp_path / name
+    assert all(path.is_relative_to(tmp_path / name) for path in found.hidden)
     assert found.n_samples == 1000
 
 

@@ -4,6 +4,7 @@ With F counted FLOPs, R residual seconds and λ FLOPs a second, `C = F + λ·R`;
 `MSE × max(0.1, C/B)`, and a failed one scores as zeros at multiplier 1. The mean over MLPs ranks; lower is better.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -129,7 +130,7 @@ class WhestRule:
             ),
             sampling_mse_at_budget=_mean_or_none([case.sampling_mse_at_budget for case in scored]),
             sampling_mse_at_compute=_mean_or_none([case.sampling_mse_at_compute for case in scored]),
-            ratio_to_sampling=float(np.mean(adjusted)) / baseline if baseline else None,
+            ratio_to_sampling=_ratio_or_none(float(np.mean(adjusted)), baseline),
             cases=scored,
         )
 
@@ -170,6 +171,12 @@ def _flags(case: WhiteboxCase, limits: Limits, compute: float) -> Flags:
 
 def _over(value: float, cap: float | None) -> bool:
     return cap is not None and value > cap
+
+
+def _ratio_or_none(value: float, baseline: float | None) -> float | None:
+    """A quotient that is a number: a baseline of nothing, or next to nothing, is no measure."""
+    ratio = value / baseline if baseline else math.inf
+    return ratio if math.isfinite(ratio) else None
 
 
 def _sampling_mse(avg_variance: float, n_samples: float) -> float | None:
