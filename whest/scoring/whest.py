@@ -130,7 +130,7 @@ class WhestRule:
             ),
             sampling_mse_at_budget=_mean_or_none([case.sampling_mse_at_budget for case in scored]),
             sampling_mse_at_compute=_mean_or_none([case.sampling_mse_at_compute for case in scored]),
-            ratio_to_sampling=_ratio_or_none(float(np.mean(adjusted)), baseline),
+            ratio_to_sampling=_ratio_or_none(adjusted, baseline),
             cases=scored,
         )
 
@@ -173,9 +173,11 @@ def _over(value: float, cap: float | None) -> bool:
     return cap is not None and value > cap
 
 
-def _ratio_or_none(value: float, baseline: float | None) -> float | None:
-    """A quotient that is a number: a baseline of nothing, or next to nothing, is no measure."""
-    ratio = value / baseline if baseline else math.inf
+def _ratio_or_none(scores: Sequence[float], baseline: float | None) -> float | None:
+    """Their mean over a baseline, where that is a number: next to nothing is no measure."""
+    if not baseline:
+        return None
+    ratio = float(np.mean(scores)) / baseline
     return ratio if math.isfinite(ratio) else None
 
 
