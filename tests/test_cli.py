@@ -107,7 +107,7 @@ def test_a_key_of_another_choice_is_refused(whest: Whest) -> None:
     ("added", "key", "known"),
     [
         ("+dataset.foo=3", "dataset.foo", "seed_protocol"),
-        ("+estimator.rank=3", "estimator.rank", "none"),
+        ("+estimator.rank=3", "estimator.rank", "form, sphere"),
         ("+truth.foo=3", "truth.foo", "n_samples"),
         ("+scoring.foo=3", "scoring.foo", "multiplier_floor"),
         ("+tracking.foo=3", "tracking.foo", "outputs"),
