@@ -1,6 +1,6 @@
 """Bake the shipped suites: `python benchmarks/bake_suites.py warmup phase1 phase2`.
 
-On two quiet cores about 35, 30 and 5 minutes. The same rows come from `python -m whest job=bake round=warmup
+On two quiet cores about 35, 30 and 40 minutes. The same rows come from `python -m whest job=bake round=warmup
 dataset=fresh seed=101 dataset.n_mlps=50 truth.standard_error=7e-5 output=DIR`; here the truth alone is packed into
 whest/suites, without the weights. Finished blocks are kept in outputs/bake/cache/truth, so an interrupted bake goes on
 where it was.
@@ -20,7 +20,7 @@ from whest.suite import FOLDER, SUITE_ROOTS, Suite, save_suite
 SUITES = {
     "warmup": (256, 8, 50, FastTruth(2, standard_error=7e-5)),
     "phase1": (256, 32, 20, FastTruth(2, standard_error=7e-5)),
-    "phase2": (1024, 16, 5, FastTruth(250_000)),
+    "phase2": (1024, 16, 5, FastTruth(2_000_000)),
 }
 """Width, depth, how many MLPs, and how finely their truth is sampled."""
 

@@ -22,8 +22,9 @@ from pydantic import Field
 from estimators.chain import anchored
 from estimators.cov_prop import CovarianceProp
 from estimators.ensemble import Matmul, pair_sums
+from estimators.fallback import fall_back, price
 from estimators.orthogonal import fixed_bases, turned_weights
-from estimators.sizing import affordable, fall_back, price
+from estimators.sizing import affordable
 from whest.estimator import MLPView
 
 GROUP = 64
@@ -46,18 +47,13 @@ class Hybrid:
 
     def predict(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
         core = CovarianceProp()
-
-        def analytic(weights: Array, key: PRNGKeyArray, _: int) -> Array:
-            return core.predict(MLPView(weights, mlp.seed, key), budget)
-
-        cost = price(analytic, mlp, 0)
-        left = self.budget_fraction * budget - cost - 16 * mlp.depth * mlp.width  # the last for the blend
+        left = self.budget_fraction * budget - price(core, mlp.weights.shape) - 16 * mlp.depth * mlp.width  # the blend
         size = affordable(lambda *args: self.sample(*args).means, mlp, left)
-        if size == 0 and cost > budget:
-            return fall_back(mlp, budget)
-        with jax.named_scope("analytic" if size else "fallback.cov_prop"):
-            known = core.predict(mlp, budget)
-        return blend(self.sample(mlp.weights, mlp.key, size), known) if size else known
+        if size == 0:
+            return fall_back(budget, core, mlp.weights)
+        with jax.named_scope("analytic"):
+            known = core.means(mlp.weights)
+        return blend(self.sample(mlp.weights, mlp.key, size), known)
 
     def sample(
         self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, size: int, matmul: Matmul = jnp.matmul

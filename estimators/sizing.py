@@ -1,17 +1,14 @@
 """How large a sampler may be: the largest size whose metered price fits, and what answers where none does.
 
-The meter reads shapes alone, so all of this happens while tracing and costs nothing; `jax.named_scope` tells the
-report when a sampler gave way.
+The meter reads shapes alone, so all of this happens while tracing and costs nothing.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from estimators import fallback
 from estimators.mean_prop import MeanProp
 from whest.estimator import MLPView
 from whest.meter import meter
@@ -53,9 +50,4 @@ def largest(flops: Callable[[int], int], limit: float) -> int:
 
 def fall_back(mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
     """Mean propagation where the budget allows it, else zeros: what a sampler without a sample answers."""
-    cheap = MeanProp()
-    if meter(lambda weights: cheap.predict(replace(mlp, weights=weights), budget))(mlp.weights).flops <= budget:
-        with jax.named_scope("fallback.mean_prop"):
-            return cheap.predict(mlp, budget)
-    with jax.named_scope("fallback.zeros"):
-        return jnp.zeros((mlp.depth, mlp.width))
+    return fallback.fall_back(budget, MeanProp(), mlp.weights)
