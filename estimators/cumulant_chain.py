@@ -8,7 +8,7 @@ the sphere.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from estimators.cumulants import (
     Fourth,
     Inputs,
     Moments,
-    Outputs,
+    Relu,
     Square,
     Terms,
     cumulants,
@@ -27,7 +27,7 @@ from estimators.cumulants import (
     moments_on_sphere,
     off_diagonal,
 )
-from estimators.sources import Product, Source, born, carried, diagonal, gated, slices
+from estimators.sources import Feed, Product, Sources, Third
 from estimators.sphere import radial_moment
 from estimators.wick import Vector, wick_numbers
 
@@ -35,16 +35,23 @@ from estimators.wick import Vector, wick_numbers
 class Core(Protocol):
     """A model of the activations' fourth cumulants."""
 
+    with_k31: ClassVar[bool]
+    """Whether it asks for κ_iiij of the activations."""
+
     def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
         """The fourth cumulants of z = W·h; `gram` is W·Wᵀ."""
         ...
 
-    def diagonal(self, w: Square) -> Vector:
+    def diagonal(self, w: Square, product: Product) -> Vector:
         """κ_iiii of z = W·h."""
         ...
 
-    def after(self, outputs: Outputs) -> "Core":
-        """The core of a layer's activations."""
+    def feed(self, relu: Relu, gram: Square) -> Feed | None:
+        """What the fourth cumulants add to the third."""
+        ...
+
+    def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "Core":
+        """The core of a layer's activations; `third` are the third cumulants of its pre-activations."""
         ...
 
 
@@ -55,15 +62,20 @@ class State:
     mean: Vector
     covariance: Square | None
     """None for the identity, the input's."""
-    sources: tuple[Source, ...]
+    third: Third
     core: Core
 
 
 def propagate(
-    weights: Float[Array, "depth width width"], core: Core, terms: Terms, sphere: bool, product: Product
+    weights: Float[Array, "depth width width"],
+    core: Core,
+    terms: Terms,
+    sphere: bool,
+    product: Product,
+    third: Third | None = None,
 ) -> Float[Array, "depth width"]:
     depth, n, _ = weights.shape
-    state = State(jnp.zeros(n, weights.dtype), None, (), core)
+    state = State(jnp.zeros(n, weights.dtype), None, third or Sources(), core)
     radius = radial_moment(n, 1) if sphere else 1.0
     means = []
     for stored in weights[:-1]:
@@ -80,21 +92,24 @@ def layer(state: State, w: Square, terms: Terms, sphere: bool, product: Product)
         gram = product(w, w.T)
         s = gram if state.covariance is None else product(product(w, state.covariance), w.T)
     with jax.named_scope("third"):
-        sources = carried(state.sources, w, product)
-        third = slices(sources, product) if sources else jnp.zeros_like(w)
+        third = state.third.carried(w, product)
+        k21 = third.slices(product)
+        k21 = jnp.zeros_like(w) if k21 is None else k21
     with jax.named_scope("fourth"):
         fourth = state.core.slices(w, gram, product)
     with jax.named_scope("relu"):
-        inputs = Inputs(off_diagonal(s), jnp.diagonal(third), off_diagonal(third), fourth)
+        inputs = Inputs(off_diagonal(s), jnp.diagonal(k21), off_diagonal(k21), fourth)
         wick = wick_numbers(mean, jnp.diagonal(s))
         moments: Moments = tuple(moment(wick, p, inputs.k3, fourth.k4) for p in (1, 2, 3, 4))  # type: ignore[assignment]
-        joint = joint_moments(wick, inputs, terms)
+        joint = joint_moments(wick, inputs, terms, state.core.with_k31)
         if sphere and state.covariance is None:
             moments, joint = moments_on_sphere(moments, joint)
-        outputs = cumulants(moments, joint)
+        relu = Relu(wick, inputs, cumulants(moments, joint))
+    with jax.named_scope("core"):
+        core = state.core.after(relu, third, gram, product)
     with jax.named_scope("birth"):
-        sources = (*gated(sources, wick.gain), born(wick, inputs, outputs))
-    return State(outputs.mean, outputs.covariance, sources, state.core.after(outputs))
+        third = third.after(relu, state.core.feed(relu, gram))
+    return State(relu.outputs.mean, relu.outputs.covariance, third, core)
 
 
 def last_mean(state: State, w: Square, product: Product) -> Vector:
@@ -102,6 +117,6 @@ def last_mean(state: State, w: Square, product: Product) -> Vector:
     with jax.named_scope("last"):
         correlated = w if state.covariance is None else product(w, state.covariance)
         wick = wick_numbers(w @ state.mean, jnp.sum(correlated * w, axis=1))
-        sources = carried(state.sources, w, product)
-        k3 = diagonal(sources) if sources else jnp.zeros_like(wick.mean)
-        return moment(wick, 1, k3, state.core.diagonal(w))
+        k3 = state.third.carried(w, product).diagonal()
+        k4 = state.core.diagonal(w, product)
+        return moment(wick, 1, jnp.zeros_like(wick.mean) if k3 is None else k3, k4)

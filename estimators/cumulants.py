@@ -31,6 +31,8 @@ class Fourth(NamedTuple):
     """κ_iijj."""
     k31: Square | None = None
     """κ_iiij, where a term asks for it."""
+    core: Square | None = None
+    """W·B·Wᵀ of a core B that is a matrix; κ_ijkl is then the mean over pairings of core ⊗ W·Wᵀ."""
 
 
 Weight = float | Float[Array, ""] | None
@@ -50,6 +52,12 @@ class Terms(NamedTuple):
     """⅙·S³·w(3,a)w(3,b)."""
     kurtosis: Weight = None
     """1/24·S·κ_iiii·w(5,a)w(1,b) + (i ↔ j)."""
+    twist: Weight = None
+    """1/12·κ_iij·κ_jjj·w(2,a)w(4,b) + (i ↔ j)."""
+    square_skew: Weight = None
+    """1/12·S²·κ_iii·w(5,a)w(2,b) + (i ↔ j)."""
+    mixed: Weight = None
+    """S·(¼·κ_iijj·w(3,a)w(3,b) + ⅙·κ_iiij·w(4,a)w(2,b) + (i ↔ j))."""
 
 
 class Inputs(NamedTuple):
@@ -64,11 +72,12 @@ class Inputs(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """Cov(h_i, h_j), Cov(h_i², h_j) and Cov(h_i², h_j²), zero on the diagonal."""
+    """Cov(h_i, h_j), Cov(h_i², h_j) and Cov(h_i², h_j²), zero on the diagonal; Cov(h_i³, h_j) where it is asked for."""
 
     q11: Square
     q21: Square
     q22: Square
+    q31: Square | None = None
 
 
 class Outputs(NamedTuple):
@@ -80,6 +89,15 @@ class Outputs(NamedTuple):
     k21: Square
     k4: Vector
     k22: Square
+    k31: Square | None = None
+
+
+class Relu(NamedTuple):
+    """One layer's activation: what went in, and what came out."""
+
+    wick: Wick
+    inputs: Inputs
+    outputs: Outputs
 
 
 def outer(x: Vector, y: Vector) -> Square:
@@ -94,8 +112,9 @@ def moment(wick: Wick, p: int, k3: Vector, k4: Vector) -> Vector:
     return wick(0, p) + k3 * wick(3, p) / 6 + k4 * wick(4, p) / 24
 
 
-def joint_moments(wick: Wick, inputs: Inputs, terms: Terms) -> Joint:
-    return Joint(*(_covariance(wick, inputs, terms, a, b) for a, b in ((1, 1), (2, 1), (2, 2))))
+def joint_moments(wick: Wick, inputs: Inputs, terms: Terms, with_31: bool = False) -> Joint:
+    powers = ((1, 1), (2, 1), (2, 2), (3, 1))[: 4 if with_31 else 3]
+    return Joint(*(_covariance(wick, inputs, terms, a, b) for a, b in powers))
 
 
 def _covariance(wick: Wick, inputs: Inputs, terms: Terms, a: int, b: int) -> Square:
@@ -117,17 +136,24 @@ def _covariance(wick: Wick, inputs: Inputs, terms: Terms, a: int, b: int) -> Squ
         q = q + terms.cubic / 6 * s**3 * weigh(3, 3)
     if terms.kurtosis is not None:
         q = q + terms.kurtosis / 24 * s * (fourth.k4[:, None] * weigh(5, 1) + weigh(1, 5) * fourth.k4)
+    if terms.twist is not None:
+        q = q + terms.twist / 12 * (k21 * k3 * weigh(2, 4) + k21.T * k3[:, None] * weigh(4, 2))
+    if terms.square_skew is not None:
+        q = q + terms.square_skew / 12 * s * s * (k3[:, None] * weigh(5, 2) + weigh(2, 5) * k3)
+    if terms.mixed is not None and fourth.k31 is not None:
+        crossed = fourth.k31 * weigh(4, 2) + fourth.k31.T * weigh(2, 4)
+        q = q + terms.mixed * s * (fourth.k22 / 4 * weigh(3, 3) + crossed / 6)
     return q
 
 
 def moments_on_sphere(moments: Moments, joint: Joint) -> tuple[Moments, Joint]:
     """A first layer's Gaussian moments as those of an input on the sphere: degree p divided by a_p."""
-    m1, m2, _, _ = moments
-    q11, q21, q22 = joint
+    m1, m2, m3, _ = moments
     turned = Joint(
-        off_diagonal(on_sphere(q11, m1, m1, (1, 1))),
-        off_diagonal(on_sphere(q21, m2, m1, (2, 1))),
-        off_diagonal(on_sphere(q22, m2, m2, (2, 2))),
+        off_diagonal(on_sphere(joint.q11, m1, m1, (1, 1))),
+        off_diagonal(on_sphere(joint.q21, m2, m1, (2, 1))),
+        off_diagonal(on_sphere(joint.q22, m2, m2, (2, 2))),
+        None if joint.q31 is None else off_diagonal(on_sphere(joint.q31, m3, m1, (3, 1))),
     )
     first, second, third, fourth = (m / radial_moment(m1.shape[0], p) for p, m in enumerate(moments, start=1))
     return (first, second, third, fourth), turned
@@ -135,10 +161,11 @@ def moments_on_sphere(moments: Moments, joint: Joint) -> tuple[Moments, Joint]:
 
 def cumulants(moments: Moments, joint: Joint) -> Outputs:
     m1, m2, m3, m4 = moments
-    q11, q21, q22 = joint
+    q11, q21, q22, q31 = joint
     variance = jnp.maximum(m2 - m1 * m1, SMALLEST_VARIANCE)
     k3 = m3 - 3 * m2 * m1 + 2 * m1**3
     k4 = m4 - 4 * m3 * m1 - 3 * m2**2 + 12 * m2 * m1**2 - 6 * m1**4
     k21 = q21 - 2 * m1[:, None] * q11
     k22 = q22 - 2 * (m1[:, None] * k21.T + k21 * m1) - 2 * q11 * q11 - 4 * outer(m1, m1) * q11
-    return Outputs(m1, q11 + jnp.diag(variance), k3, k21, k4, k22)
+    k31 = None if q31 is None else q31 - 3 * m1[:, None] * q21 - 3 * (m2 - 2 * m1 * m1)[:, None] * q11
+    return Outputs(m1, q11 + jnp.diag(variance), k3, k21, k4, k22, k31)

@@ -21,9 +21,9 @@ from pydantic import Field
 
 from estimators.cov_prop import CovarianceProp
 from estimators.cumulant_chain import propagate
-from estimators.cumulants import Fourth, Outputs, Square, Terms, off_diagonal, outer
+from estimators.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
 from estimators.fallback import Affordable, predict_within
-from estimators.sources import Product
+from estimators.sources import Product, Third
 from estimators.strassen import multiply
 from estimators.wick import Vector
 from whest.estimator import MLPView
@@ -34,6 +34,8 @@ class ScalarCore:
     c: Float[Array, ""] | None = None
     """None: a Gaussian input, which has none."""
 
+    with_k31: ClassVar[bool] = False
+
     def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
         if self.c is None:
             return Fourth(jnp.zeros_like(gram[0]), jnp.zeros_like(gram))
@@ -41,13 +43,16 @@ class ScalarCore:
         k22 = self.c / 3 * off_diagonal(outer(squares, squares) + 2 * gram * gram)
         return Fourth(self.c * squares * squares, k22)
 
-    def diagonal(self, w: Square) -> Vector:
+    def diagonal(self, w: Square, product: Product) -> Vector:
         if self.c is None:
             return jnp.zeros_like(w[0])
         return self.c * jnp.square(jnp.sum(w * w, axis=1))
 
-    def after(self, outputs: Outputs) -> "ScalarCore":
-        n = outputs.mean.shape[0]
+    def feed(self, relu: Relu, gram: Square) -> None:
+        return None
+
+    def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "ScalarCore":
+        n, outputs = len(gram), relu.outputs
         return ScalarCore(3 / (n * (n + 2)) * (jnp.sum(outputs.k22) + jnp.sum(outputs.k4)))
 
 

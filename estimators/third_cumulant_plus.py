@@ -18,9 +18,9 @@ from jaxtyping import Array, Float
 from pydantic import Field
 
 from estimators.cumulant_chain import propagate
-from estimators.cumulants import Fourth, Outputs, Square, Terms, off_diagonal, outer
+from estimators.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
 from estimators.fallback import Affordable, predict_within
-from estimators.sources import Product
+from estimators.sources import Product, Third
 from estimators.strassen import multiply
 from estimators.third_cumulant import ThirdCumulant
 from estimators.wick import Vector
@@ -36,6 +36,8 @@ class DiagonalCore:
     g: Vector | None = None
     """None: a Gaussian input, which has none."""
 
+    with_k31: ClassVar[bool] = False
+
     def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
         if self.g is None:
             return Fourth(jnp.zeros_like(gram[0]), jnp.zeros_like(gram), jnp.zeros_like(gram))
@@ -46,14 +48,17 @@ class DiagonalCore:
         k31 = 0.5 * (weighted[:, None] * gram + squares[:, None] * d)
         return Fourth(weighted * squares, off_diagonal(k22), off_diagonal(k31))
 
-    def diagonal(self, w: Square) -> Vector:
+    def diagonal(self, w: Square, product: Product) -> Vector:
         if self.g is None:
             return jnp.zeros_like(w[0])
         squared = w * w
         return (squared @ self.g) * jnp.sum(squared, axis=1)
 
-    def after(self, outputs: Outputs) -> "DiagonalCore":
-        n = outputs.mean.shape[0]
+    def feed(self, relu: Relu, gram: Square) -> None:
+        return None
+
+    def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "DiagonalCore":
+        n, outputs = len(gram), relu.outputs
         rho = outputs.k4 + jnp.sum(outputs.k22, axis=1)
         return replace(self, g=self.scale * (6 / (n + 4) * rho - 3 / ((n + 2) * (n + 4)) * jnp.sum(rho)))
 

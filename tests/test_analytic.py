@@ -24,7 +24,7 @@ from whest.estimator import estimator_spec
 from whest.meter import meter
 from whest.traced import estimator_function
 
-ANALYTIC = ["mean_prop", "cov_prop", "hermite_cov", "third_cumulant", "third_cumulant_plus"]
+ANALYTIC = ["mean_prop", "cov_prop", "hermite_cov", "third_cumulant", "third_cumulant_plus", "matrix_core"]
 LADDER = [ThirdCumulantPlus, ThirdCumulant, CovarianceProp, MeanProp, Zeros]
 OTHER_KNOBS = [CovarianceProp("exact", True, 1.01), ThirdCumulant(False, 1), ThirdCumulantPlus(True, 0.95, 2)]
 

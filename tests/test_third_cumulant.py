@@ -13,7 +13,7 @@ from test_estimators import draw, erf
 
 from estimators.cumulant_chain import State, layer
 from estimators.cumulants import Terms
-from estimators.sources import slices
+from estimators.sources import Sources
 from estimators.third_cumulant import ScalarCore, ThirdCumulant
 from estimators.third_cumulant_plus import TERMS, DiagonalCore, ThirdCumulantPlus
 from whest.meter import meter
@@ -149,16 +149,16 @@ def test_state_is_the_dense_chain_s(plus: bool) -> None:
     _, thirds, fourths = Dense(plus, sphere=True).run(weights)
 
     def run(w: jax.Array) -> tuple[jax.Array, ...]:
-        state = State(jnp.zeros(n), None, (), DiagonalCore(SCALE) if plus else ScalarCore())
+        state = State(jnp.zeros(n), None, Sources(), DiagonalCore(SCALE) if plus else ScalarCore())
         for stored in w[:2]:
             state = layer(state, stored.T, TERMS if plus else Terms(), True, jnp.matmul)
         core = state.core.g if isinstance(state.core, DiagonalCore) else state.core.c * jnp.ones(n)  # type: ignore[attr-defined]
         whole = jnp.zeros((n, n, n))
-        for a, m, p, w2 in state.sources:
+        for a, m, p, w2 in state.third.items:  # type: ignore[attr-defined]
             p = jnp.eye(n) if p is None else p
             terms = jnp.einsum("r,ir,jr,kr->ijk", w2, a, a, p) + jnp.einsum("ir,jr,kr->ijk", m, p, p) / 3
             whole = whole + sum(jnp.transpose(terms, order) for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)))
-        return slices(state.sources, jnp.matmul), whole, core
+        return state.third.slices(jnp.matmul), whole, core
 
     with jax.enable_x64(True), jax.disable_jit():
         found, whole, core = run(jnp.asarray(weights, jnp.float64))
@@ -202,7 +202,7 @@ def test_isotropic_fourth_cumulant_at_256x8() -> None:
     weights = draw(74, 256, 8).weights
 
     def run(w: jax.Array) -> list[jax.Array]:
-        state, found = State(jnp.zeros(256), None, (), ScalarCore()), []
+        state, found = State(jnp.zeros(256), None, Sources(), ScalarCore()), []
         for stored in w[:-1]:
             state = layer(state, stored.T, Terms(), True, jnp.matmul)
             found.append(state.core.c)  # type: ignore[attr-defined]
