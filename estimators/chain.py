@@ -7,6 +7,7 @@ for any fixed Φ it leaves their expectation alone. Cost: 2·width² FLOPs a lay
 """
 
 import math
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -45,13 +46,20 @@ def anchored(
     means: Float[Array, "depth width"],
     weights: Float[Array, "depth width width"],
     known: Float[Array, "known width"] | None = None,
+    shares: Sequence[float] = (1.0,),
 ) -> Float[Array, "depth width"]:
-    """Sampled means, corrected by the known means of the first layers: theirs there, by the chain below.
+    """Sampled means, corrected by what is known of the first layers.
 
-    By default those of layer 1, which are exact; an analytic method that is better than the sampler may know more.
+    By default that is layer 1's exact means. An analytic method knows more of them, the worse the deeper: of what the
+    k-th layer adds to the difference between its means and the sampled ones, the k-th share is believed.
     """
     with jax.named_scope("chain"):
         first = first_means(weights[0])[None] if known is None else known
-        n = len(first)
-        deeper = carry(first[-1] - means[n - 1], weights[n:], mean_slopes(weights)[n:])
-        return jnp.concatenate([first, means[n:] + deeper])
+        difference = first - means[: len(first)]
+        slopes = mean_slopes(weights)
+        errors = [shares[0] * difference[0]]
+        for k in range(1, len(first)):
+            added = difference[k] - slopes[k] * (difference[k - 1] @ weights[k])
+            errors.append(slopes[k] * (errors[-1] @ weights[k]) + shares[k] * added)
+        deeper = carry(errors[-1], weights[len(first) :], slopes[len(first) :])
+        return means + jnp.concatenate([jnp.stack(errors), deeper])

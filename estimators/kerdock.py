@@ -11,8 +11,11 @@ one.
 
 Savings: layer 1 on a basis is a Walsh–Hadamard transform of the turned weights, and so is z·W₂, whence relu(−z)·W₂ =
 relu(z)·W₂ − z·W₂ halves layer 2; `pruned_share` of the neurons of deep layers is left out (see `pruning`).
-`anchors=mean` adds what the exact first layer says of the deeper ones (see `chain`).
-Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs a design before pruning: all of phase1's budget, .72 of it after.
+`anchors=mean` adds what the exact first layer says of the deeper ones (see `chain`), `anchors=cumulants` what
+`matrix_core` says of the first eleven: less error at 256×32 for 3 % of the budget (`benchmarks/fit_anchors.py`). `strassen_levels` makes the
+products cheaper.
+Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs a design before pruning: all of phase1's budget, .72 of it after,
+.50 with four levels of Strassen's product and the anchors.
 It wins where nets are too deep for an analytic closure and the budget is about a design.
 """
 
@@ -26,17 +29,24 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8, PRNGKeyArray
 from pydantic import Field
 
-from estimators.chain import anchored
+from estimators.chain import anchored, first_means
 from estimators.ensemble import Layers, Matmul, Sums, add, pair_sums, repeat
+from estimators.matrix_core import MatrixCoreProp
 from estimators.orthogonal import Orthogonal, turned_weights
 from estimators.pruning import kept, pilot_run, prune
 from estimators.sizing import affordable, fall_back, price
+from estimators.strassen import multiply
 from whest.designs import design_size, kerdock_signs
 from whest.estimator import MLPView
 from whest.rotated import walsh_hadamard
 
 ROWS = 4096
 """Rows held in memory together, before their negatives double them."""
+ANCHORED, BELIEVED, FADING = 11, 15, 10
+"""With anchors=cumulants the first ANCHORED layers are known, a share min(1, (BELIEVED − layer)/FADING) of what each
+adds; `benchmarks/fit_anchors.py` chose it."""
+CUMULANTS_FROM = 128
+"""The least width whose third cumulants are worth it."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +56,21 @@ class Kerdock:
     """A first whole design may cost this share of the budget."""
     pruned_share: Annotated[float, Field(ge=0, lt=1)]
     """The share of neurons that very deep layers leave out."""
-    anchors: Literal["none", "mean"]
+    anchors: Literal["none", "mean", "cumulants"]
+    strassen_levels: Annotated[int, Field(ge=0, le=4)]
+    """Of the products of the deeper layers."""
     seed: int
     """Another seed draws other rotations for the same MLP."""
 
     @property
     def matmul(self) -> Matmul:
-        """The product of the deeper layers; a cheaper one would go here."""
-        return jnp.matmul
+        return partial(multiply, levels=self.strassen_levels)
 
     def predict(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
         if design_size(mlp.width) is None:
             with jax.named_scope("fallback.orthogonal"):
-                return Orthogonal(self.budget_fraction, self.anchors, self.seed).predict(mlp, budget)
+                anchors: Literal["none", "mean"] = "none" if self.anchors == "none" else "mean"
+                return Orthogonal(self.budget_fraction, anchors, self.seed).predict(mlp, budget)
         whole = price(self.designs, mlp, 1)
         if whole <= self.budget_fraction * budget:
             return self.designs(mlp.weights, mlp.key, affordable(self.designs, mlp, self.budget_fraction * budget))
@@ -93,7 +105,17 @@ class Kerdock:
 
         points = 2 * turns * signs.shape[1] * (len(signs) + 1)
         means = jnp.stack(repeat(layers, turns, turn_sums)) / points
-        return anchored(means, weights) if self.anchors == "mean" else means
+        if self.anchors == "none":
+            return means
+        return anchored(means, weights, *(self._known(weights) if self.anchors == "cumulants" else ()))
+
+    def _known(self, weights: Float[Array, "depth width width"]) -> tuple[Float[Array, "known width"], list[float]]:
+        """The first layers' means by third cumulants, and how far each is believed."""
+        if weights.shape[1] < CUMULANTS_FROM:
+            return first_means(weights[0])[None], [1.0]
+        with jax.named_scope("cumulants"):
+            known = MatrixCoreProp(True, 8, "lean", False, 3).means(weights[:ANCHORED])
+        return known, [min(1.0, (BELIEVED - layer) / FADING) for layer in range(1, len(known) + 1)]
 
     def _design_sums(self, folded: Float[Array, "n width"], layers: Layers, signs: Array) -> Sums:
         """The identity goes through the whole network as a pilot, the other bases through what it says is enough."""

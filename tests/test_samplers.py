@@ -131,8 +131,8 @@ UNBIASED = {
     "telescoping": lambda w, key: Telescoping(0.1, 0).sample(w, key, 40),
     "orthogonal": lambda w, key: Orthogonal(0.1, "none", 0).sample(w, key, 2),
     "orthogonal, anchored": lambda w, key: Orthogonal(0.1, "mean", 0).sample(w, key, 2),
-    "kerdock": lambda w, key: Kerdock(0.1, 1.0, 0.0, "mean", 0).designs(w, key, 1),
-    "part of kerdock": lambda w, key: Kerdock(0.1, 1.0, 0.0, "none", 0).bases(w, key, 3),
+    "kerdock": lambda w, key: Kerdock(0.1, 1.0, 0.0, "mean", 0, 0).designs(w, key, 1),
+    "part of kerdock": lambda w, key: Kerdock(0.1, 1.0, 0.0, "none", 0, 0).bases(w, key, 3),
     "whitened": lambda w, key: WhitenedMonteCarlo(0.1, "none", 0).sample(w, key, 1),
 }
 
@@ -186,7 +186,7 @@ def test_kerdock_is_the_mean_over_the_design_written_out(width: int, n: int) -> 
     """Transforms and ± identities change nothing; a width between designs takes coordinates of the next."""
     mlp, key = draw(71, width, 3), jax.random.key(9)
     h = design_points(jax.random.fold_in(jax.random.fold_in(key, 0), 0), n)[:, :width]
-    for w, means in zip(mlp.weights, Kerdock(0.1, 1.0, 0.0, "none", 0).designs(mlp.weights, key, 1), strict=True):
+    for w, means in zip(mlp.weights, Kerdock(0.1, 1.0, 0.0, "none", 0, 0).designs(mlp.weights, key, 1), strict=True):
         h = np.maximum(h @ w, 0)
         np.testing.assert_allclose(means, h.mean(axis=0), atol=1e-5)
 
@@ -247,11 +247,21 @@ def test_known_layers_are_kept_and_their_errors_carried() -> None:
     for w in weights[1:]:
         truth.append(truth[-1] @ w)
     off = jnp.stack(truth).at[:].add(carry_of_ones(weights))
-    for known in (None, jnp.stack(truth[:3])):
-        corrected = anchored(off, weights, known)
-        n = 1 if known is None else 3
-        np.testing.assert_array_equal(corrected[:n], jnp.stack(truth[:n]))
+    for known, shares in ((None, (1.0,)), (jnp.stack(truth[:3]), (1.0, 1.0, 1.0))):
+        corrected = anchored(off, weights, known, shares)
+        n = len(shares)
+        np.testing.assert_allclose(corrected[:n], jnp.stack(truth[:n]), rtol=1e-5)
         np.testing.assert_allclose(corrected[n:], jnp.stack(truth[n:]), rtol=0.02)
+
+
+def test_a_share_of_none_is_as_if_the_layer_were_unknown() -> None:
+    mlp, rng = draw(78, 8, 4), np.random.default_rng(0)
+    means, known = rng.random((4, 8), np.float32), rng.random((2, 8), np.float32)
+    one = anchored(jnp.asarray(means), mlp.weights, jnp.asarray(known[:1]), (1.0,))
+    two = anchored(jnp.asarray(means), mlp.weights, jnp.asarray(known), (1.0, 0.0))
+    half = anchored(jnp.asarray(means), mlp.weights, jnp.asarray(known), (1.0, 0.5))
+    np.testing.assert_allclose(two, one, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(half[1], (one[1] + known[1]) / 2, rtol=1e-5, atol=1e-6)
 
 
 def carry_of_ones(weights: jax.Array) -> jax.Array:

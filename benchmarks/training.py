@@ -1,0 +1,42 @@
+"""Networks to fit constants on: of seeds that no shipped suite has, with truth kept in outputs/cache."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from whest.cache import TruthCache
+from whest.dataset import FreshDataset
+from whest.fast_truth import FastTruth
+from whest.suite import SUITE_ROOTS
+
+
+@dataclass(frozen=True)
+class Network:
+    weights: Float[np.ndarray, "depth width width"]
+    means: Float[np.ndarray, " width"]
+    """True means of the last layer."""
+    floor: float
+    """The mean square error of that truth."""
+
+    def error(self, answer: Float[np.ndarray, " width"]) -> float:
+        """An answer's mean square error, without the truth's own."""
+        return float(np.mean((answer.astype(np.float64) - self.means) ** 2)) - self.floor
+
+
+def networks(width: int, depth: int, seed: int, number: int, sampler: FastTruth) -> list[Network]:
+    assert seed not in SUITE_ROOTS.values(), "a suite's own networks are for scoring"
+    cache = TruthCache(Path("outputs/cache/truth"))
+    dataset = FreshDataset(width=width, depth=depth, seed=seed, n_mlps=number).load()
+    found = []
+    for mlp in (dataset.mlp(row) for row in dataset.rows):
+        truth = cache.truth(sampler, mlp)
+        found.append(Network(np.asarray(mlp.weights), truth.means[-1].astype(np.float64), truth.floor_mse))
+        print(f"truth {len(found)}/{number} of seed {seed}", file=sys.stderr, flush=True)
+    return found
+
+
+def plus_minus(values: Float[np.ndarray, " n"]) -> str:
+    return f"{values.mean():.3g} ± {values.std(ddof=1) / np.sqrt(len(values)):.2g}"
