@@ -99,20 +99,21 @@ def largest_part(x: Square, rank: int) -> tuple[Narrow, Narrow]:
     return z, x.T @ z
 
 
+def factors(s: LeanSource) -> tuple[Square, Square, Narrow]:
+    """What A, P and Z are multiplied by in κ_iij."""
+    a, p = s.a, s.known_p
+    square = p * p
+    with_a = a * p * (2 * s.w) + square * s.e
+    with_p = a * a * s.w + a * p * (2 * s.e) + square * s.s + (2 / 3) * (s.z @ s.l.T) * p
+    return with_a, with_p, (1 / 3) * square @ s.l
+
+
 def _factors(sources: Sequence[LeanSource]) -> tuple[Array, Array, Array]:
-    """Left and right factors of the slices, and the left one that goes with Z."""
-    left: list[Array] = []
-    narrow: list[Array] = []
-    for s in sources:
-        a, p = s.a, s.known_p
-        square = p * p
-        left += [
-            a * p * (2 * s.w) + square * s.e,
-            a * a * s.w + a * p * (2 * s.e) + square * s.s + (2 / 3) * (s.z @ s.l.T) * p,
-        ]
-        narrow.append((1 / 3) * square @ s.l)
+    """All sources' factors of A and P side by side, A and P themselves, and the factors of Z."""
+    lefts = [factors(s) for s in sources]
+    left = [x for with_a, with_p, _ in lefts for x in (with_a, with_p)]
     right = [x for s in sources for x in (s.a, s.known_p)]
-    return jnp.concatenate(left, axis=1), jnp.concatenate(right, axis=1), jnp.concatenate(narrow, axis=1)
+    return tuple(jnp.concatenate(x, axis=1) for x in (left, right, [narrow for _, _, narrow in lefts]))  # type: ignore[return-value]
 
 
 def _m(s: LeanSource) -> Square:

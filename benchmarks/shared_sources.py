@@ -1,0 +1,108 @@
+"""Tried and not adopted: lean sources of which the old ones share a basis.
+
+A layer depends on what lies some layers back in few directions: P = ∏ diag(Φ)·W over the layers since a source was
+born, and a product of k random matrices has ever fewer singular values that count. So a source older than `whole`
+layers is kept in a basis U of `share`·n columns that spans most of the range of the youngest such A, and hence of every
+older one and of their P:
+    A = U·Ã,  P = U·P̃,
+and only U travels. Where κ_iij is asked for, A and P are expanded again, since their entries are multiplied; what
+multiplies them is contracted with Ã and P̃ before U. When a source grows old, U is found anew (a range finder after one
+power iteration) and the older coefficients turned to it.
+Cost: 4·share + 2·share² products of n×n matrices an old source and layer, instead of 4. After the shared bases of the
+challenge's participants; `moonshots.py` measures what it leaves out.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from estimators.cumulants import Relu, Square
+from estimators.lean_sources import LeanSource, LeanSources, factors
+from estimators.sources import Feed, Product
+from estimators.wick import Vector
+
+Basis = Float[Array, "width basis"]
+Coefficients = Float[Array, "basis width"]
+
+
+class OldSource(NamedTuple):
+    a: Coefficients
+    p: Coefficients
+    rest: LeanSource
+    """Its A and P are stale: the basis knows them."""
+
+    def expanded(self, basis: Basis, product: Product) -> LeanSource:
+        return self.rest._replace(a=product(basis, self.a), p=product(basis, self.p))
+
+
+@dataclass(frozen=True)
+class SharedSources:
+    share: float
+    """Of n, for the basis."""
+    whole: int
+    """Layers that a source is carried whole."""
+    young: LeanSources = field(default_factory=LeanSources)
+    old: tuple[OldSource, ...] = ()
+    basis: Basis | None = None
+    product: Product = jnp.matmul
+    """The last layer's, for what has none of its own."""
+
+    def carried(self, w: Square, product: Product) -> "SharedSources":
+        young = self.young.carried(w, product)
+        if self.basis is None:
+            return replace(self, young=young, product=product)
+        old = tuple(source._replace(rest=source.rest._replace(z=w @ source.rest.z)) for source in self.old)
+        return replace(self, young=young, old=old, basis=product(w, self.basis), product=product)
+
+    def slices(self, product: Product) -> Square | None:
+        young = self.young.slices(product)
+        if self.basis is None or young is None:
+            return young
+        inner, direct = jnp.zeros_like(self.basis), young
+        for source in self.old:
+            with_a, with_p, with_z = factors(source.expanded(self.basis, product))
+            inner = inner + product(with_a, source.a.T) + product(with_p, source.p.T)
+            direct = direct + with_z @ source.rest.z.T
+        return direct + product(inner, self.basis.T)
+
+    def diagonal(self) -> Vector | None:
+        return self._expanded(self.product).diagonal()
+
+    def contracted(self, e: Vector, product: Product) -> Square | None:
+        return self._expanded(product).contracted(e, product)
+
+    def after(self, relu: Relu, feed: Feed | None) -> "SharedSources":
+        slope = relu.wick.gain[:, None]
+        young = self.young.after(relu, feed)
+        old = tuple(source._replace(rest=source.rest._replace(z=slope * source.rest.z)) for source in self.old)
+        gated = replace(self, young=young, old=old, basis=None if self.basis is None else slope * self.basis)
+        return gated._aged() if len(young.items) > self.whole else gated
+
+    def _aged(self) -> "SharedSources":
+        """The oldest of the young joins the old, and brings the basis."""
+        oldest, *young = self.young.items
+        assert oldest.p is not None, "it has been carried"
+        basis = range_of(oldest.a, round(self.share * len(oldest.a)), self.product)
+        turned = None if self.basis is None else self.product(basis.T, self.basis)
+        old = [
+            source._replace(a=self.product(turned, source.a), p=self.product(turned, source.p))
+            for source in self.old
+            if turned is not None
+        ]
+        joined = OldSource(self.product(basis.T, oldest.a), self.product(basis.T, oldest.p), oldest)
+        return replace(self, young=LeanSources(tuple(young)), old=(*old, joined), basis=basis)
+
+    def _expanded(self, product: Product) -> LeanSources:
+        if self.basis is None:
+            return self.young
+        return LeanSources((*(source.expanded(self.basis, product) for source in self.old), *self.young.items))
+
+
+def range_of(x: Square, size: int, product: Product) -> Basis:
+    """An orthonormal basis of the directions in which X is largest."""
+    start = jax.random.normal(jax.random.key(1), (x.shape[1], size), x.dtype)
+    basis, _ = jnp.linalg.qr(product(x, product(x.T, product(x, start))))
+    return basis
