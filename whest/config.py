@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Node = Mapping[str, Any]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Job = Literal["score", "bake", "merge", "combine", "info", "list", "clean"]
+Job = Literal["score", "bake", "merge", "combine", "info", "page", "ui", "list", "clean"]
 Size = Annotated[int, Field(ge=1, le=65536)]
 
 
@@ -60,6 +60,7 @@ class Settings:
     output: Path | None
     path: Path | None
     default_split: str | None
+    port: Annotated[int, Field(ge=1, le=65535)]
 
     @property
     def outputs(self) -> Path:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
+from whest.console import plus_minus
 from whest.errors import WhestError
 from whest.recorded import REPORT, REPORT_SHA256, milliseconds, report_metrics
 
@@ -26,6 +27,7 @@ LOG = logging.getLogger(__name__)
 PARENT_FILE = "parent_run_id"
 """In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
 SQLITE = "sqlite:///"
+PAGE = "report.html"
 
 
 class Tracking(Protocol):
@@ -125,14 +127,21 @@ def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", fo
         _log_dataset(client, run.info.run_id, report)
         client.log_table(run.info.run_id, _mlp_table(report), "per_mlp.json")
         client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
-        for name in (REPORT, "config.yaml"):
+        for name in (REPORT, PAGE, "config.yaml"):
             if (folder / name).exists():
                 client.log_artifact(run.info.run_id, str(folder / name))
+        client.set_tag(run.info.run_id, "mlflow.note.content", run_note(experiment_id, run.info.run_id, report))
         status = {"finished": "FINISHED", "interrupted": "KILLED"}[report.meta.status]
         if report.has_errors and status == "FINISHED":
             status = "FAILED"
     finally:
         client.set_terminated(run.info.run_id, status, end_time=finished)
+
+
+def run_note(experiment_id: str, run_id: str, report: "Report") -> str:
+    """A run's description: its score and the way to its page, in Markdown; relative, so that it holds on any server."""
+    score = plus_minus(report.score.score, report.score.score_se)
+    return f"**{score}** · [open this run's page](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{PAGE})"
 
 
 def _log_figures(
