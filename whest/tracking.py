@@ -121,7 +121,7 @@ def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", fo
         _log_dataset(client, run.info.run_id, report)
         client.log_table(run.info.run_id, _mlp_table(report), "per_mlp.json")
         client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
-        for name in ("report.json", "config.yaml"):
+        for name in ("report.json", "config.yaml", "predictions.npz"):
             if (folder / name).exists():
                 client.log_artifact(run.info.run_id, str(folder / name))
         status = {"finished": "FINISHED", "interrupted": "KILLED"}[report.meta.status]
