@@ -6,15 +6,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from whest.errors import ConfigError
-from whest.experiment import protocol_hash
 from whest.predictions import PREDICTIONS_FILE, Answers, read_predictions
+from whest.recorded import RecordedRun, protocol_hash, read_report, read_run
 from whest.tracking import MlflowTracking, flatten
-
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
 
 Json = dict[str, Any]
 RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -102,51 +99,27 @@ def read_entrants(text: str, tracking: MlflowTracking | None, estimators: Sequen
 
 
 def _from_file(path: Path, source: str) -> Entrant:
-    try:
-        report = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"compare.runs has {source}: not a report ({error})") from None
-    return entrant(report, read_predictions(path.parent / PREDICTIONS_FILE), source)
+    return entrant(read_report(path), read_predictions(path.parent / PREDICTIONS_FILE), source)
 
 
 def _from_mlflow(run_id: str, tracking: MlflowTracking | None) -> Entrant:
     if tracking is None:
         raise ConfigError(f"compare.runs has the MLflow run {run_id}: add tracking=mlflow to say where MLflow is")
     client, _ = tracking.connect()
+    recorded = read_run(client, run_id)
+    held = {item.path for item in client.list_artifacts(run_id)}
     with tempfile.TemporaryDirectory() as place:
-        folder = _download(client, run_id, Path(place), tracking)
-        return replace(_from_file(folder / "report.json", run_id), source=run_id)
+        answers = client.download_artifacts(run_id, PREDICTIONS_FILE, place) if PREDICTIONS_FILE in held else None
+        return entrant(recorded, read_predictions(Path(answers)) if answers else None, run_id)
 
 
-def _download(client: "MlflowClient", run_id: str, place: Path, tracking: MlflowTracking) -> Path:
-    from mlflow.exceptions import MlflowException
-
-    try:
-        held = {item.path for item in client.list_artifacts(run_id)}
-        if "report.json" not in held:
-            raise ConfigError(f"compare.runs has the MLflow run {run_id}: it holds no report.json")
-        for name in sorted(held & {"report.json", PREDICTIONS_FILE}):
-            client.download_artifacts(run_id, name, str(place))
-    except MlflowException as error:
-        raise ConfigError(
-            f"compare.runs has the MLflow run {run_id}: {error.message} ({tracking.tracking_uri})"
-        ) from None
-    return place
-
-
-def entrant(report: Json, answers: Answers | None, source: str) -> Entrant:
-    """A report that can be compared: complete, and true to its own protocol."""
-    try:
-        meta, name = report["run_meta"], report["run_config"]["estimator"]["name"]
-        kept, found = meta["protocol_hash"], protocol_hash(meta["protocol"])
-        rows = report["results"]["per_mlp"]
-    except (KeyError, TypeError) as error:
-        raise ConfigError(f"compare.runs has {source}: not a whest report ({error} is missing)") from None
-    if kept != found:
-        raise ConfigError(f"compare.runs has {source}: its protocol was changed (hash {found}, recorded {kept})")
-    if not rows:
+def entrant(recorded: RecordedRun, answers: Answers | None, source: str) -> Entrant:
+    """A run that can be compared: as it was recorded, with MLPs in it."""
+    if recorded.problem is not None:
+        raise ConfigError(f"compare.runs has {source}: {recorded.problem}")
+    if not recorded.per_mlp:
         raise ConfigError(f"compare.runs has {source}: that run finished no MLP")
-    return Entrant(name, source, report, answers)
+    return Entrant(recorded.report["run_config"]["estimator"]["name"], source, recorded.report, answers)
 
 
 def named(entrants: Sequence[Entrant]) -> list[Entrant]:

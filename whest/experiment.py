@@ -1,7 +1,5 @@
 """An experiment, and the run that carries it out."""
 
-import hashlib
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,6 +14,7 @@ from whest.host import code_version
 from whest.meter import METER_VERSION
 from whest.predictions import save_predictions
 from whest.progress import Progress, SilentProgress
+from whest.recorded import protocol_hash
 from whest.report import Report, RunMeta, save_report
 from whest.sampling import flops_per_sample
 from whest.scoring.whest import WhestRule
@@ -99,10 +98,6 @@ def protocol_of(experiment: Experiment) -> dict[str, Any]:
         "limits": asdict(task.limits),
         "meter": {"name": "xla-traced", "version": METER_VERSION},
     }
-
-
-def protocol_hash(protocol: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(protocol, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def run_config(experiment: Experiment, cases: Sequence[WhiteboxCase]) -> dict[str, Any]:
