@@ -136,7 +136,9 @@ def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
     shared, notes = shared_cases(entrants)
     sides = [_side(name, group, shared, options.metric) for name, group in _groups(entrants, options.by)]
     if len(sides) < 2:
-        raise ConfigError("compare.by=estimator leaves one estimator: add another to compare.runs, or use compare.by=run")
+        raise ConfigError(
+            "compare.by=estimator leaves one estimator: add another to compare.runs, or use compare.by=run"
+        )
     level = 1 - (1 - options.confidence) / (len(sides) - 1)
     lower = entrants[0].report["results"]["direction"] == "lower" or options.metric.endswith("_mse")
     first, *others = sides
@@ -197,7 +199,9 @@ def _side(name: str, group: Sequence[Entrant], shared: Sequence[Case], metric: s
 def _scores(one: Entrant, shared: Sequence[Case], metric: str) -> Float[np.ndarray, " mlp"]:
     known = sorted(key for key, value in one.cases[shared[0]].items() if isinstance(value, int | float))
     if metric not in known:
-        raise ConfigError(f"compare.metric={metric} is not a figure of {one.name}'s report; there are: {', '.join(known)}")
+        raise ConfigError(
+            f"compare.metric={metric} is not a figure of {one.name}'s report; there are: {', '.join(known)}"
+        )
     scores = [one.cases[case].get(metric) for case in shared]
     if any(score is None for score in scores):
         raise ConfigError(f"compare.metric={metric}: {one.name} has MLPs without it ({one.source})")

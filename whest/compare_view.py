@@ -11,8 +11,8 @@ from rich.table import Table
 from whest import page
 from whest.compare import Comparison, Pair, Split
 from whest.console import figure, plus_minus
-from whest.palette import ACCENT, ALARM, GRID, INK, MUTED
 from whest.paired import Interval
+from whest.palette import ACCENT, ALARM, GRID, INK, MUTED
 
 PAIR_COLUMNS = ("against", "ratio", "difference", "t interval", "bootstrap", "wins", "MLPs needed")
 
@@ -53,7 +53,7 @@ def pair_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         (
             pair.b.name,
             f"{figure(pair.paired.ratio)} {between(pair.paired.ratio_interval)}",
-            plus_minus(pair.paired.difference, pair.paired.standard_error),
+            figure(pair.paired.difference),
             between(pair.paired.t_interval),
             between(pair.paired.bootstrap_interval),
             f"{pair.paired.wins} of {pair.paired.n_mlps}",
@@ -116,7 +116,9 @@ def draw_ratios(axes: Axes, comparison: Comparison) -> None:
     axes.set_ylim(-0.8, len(shown) - 0.2)
     axes.invert_yaxis()
     name = page.literal(comparison.sides[0].name)
-    axes.set(xlabel=f"mean of {name} over mean of the other", title=f"Ratios, {100 * comparison.confidence:g} % together")
+    axes.set(
+        xlabel=f"mean of {name} over mean of the other", title=f"Ratios, {100 * comparison.confidence:g} % together"
+    )
 
 
 def _draw_ratio(axes: Axes, place: int, pair: Pair) -> None:
@@ -124,6 +126,7 @@ def _draw_ratio(axes: Axes, place: int, pair: Pair) -> None:
     colour = ACCENT if pair.paired.is_resolved else MUTED
     if interval is not None:
         axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=2)
+    assert ratio is not None
     axes.plot([ratio], [place], marker="o", color=colour if interval else ALARM)
 
 

@@ -143,7 +143,9 @@ def refuse_other_protocols(protocols: Sequence[tuple[str, Mapping[str, Any]]]) -
     (first, reference), *others = protocols
     for name, protocol in others:
         if protocol_hash(protocol) != protocol_hash(reference):
-            raise ConfigError(f"{first} and {name} can't be compared, their protocols differ in {_differences(reference, protocol)}")
+            raise ConfigError(
+                f"{first} and {name} can't be compared, their protocols differ in {_differences(reference, protocol)}"
+            )
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:

@@ -39,6 +39,14 @@ def score(config: Config, folder: Path, overrides: list[str]) -> float | None:
     return report.score.score
 
 
+def compare(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.comparing import carry_out_comparison
+    from whest.console import open_console
+
+    if not carry_out_comparison(config, folder, overrides, _command(overrides), open_console()):
+        raise JobFailedError("an estimator failed: see its report")
+
+
 def bake(config: Config, folder: Path, overrides: list[str]) -> None:
     from whest.console import open_console, print_baked, print_baked_row
     from whest.progress import open_progress
@@ -99,6 +107,7 @@ def clean_caches(config: Config, folder: Path, overrides: list[str]) -> None:
 
 JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
     "score": score,
+    "compare": compare,
     "bake": bake,
     "merge": merge_slices,
     "combine": combine_splits,

@@ -2,7 +2,7 @@
 
 Pairing removes what the MLPs have in common: a hard MLP is hard for both, so the differences spread far less than the
 scores. The t interval decides. Fieller's interval for the ratio of means is the same test at every ratio, so it
-leaves out 1 exactly where the t interval leaves out 0. The bootstrap stands beside them as a check that leans on no normal law.
+leaves out 1 exactly where the t interval leaves out 0. The bootstrap beside them leans on no normal law.
 """
 
 import math
@@ -105,7 +105,7 @@ class Paired:
 
     @cached_property
     def bootstrap_interval(self) -> Interval | None:
-        """Quantiles of resampled mean differences, taken further out as t is wider than the normal and n − 1 less than n.
+        """Quantiles of resampled mean differences, taken further out by as much as t is wider than the normal.
 
         Without that a dozen MLPs give intervals that miss twice as often as they say.
         """
@@ -165,22 +165,23 @@ def verdict(paired: Paired, a: str, b: str) -> str:
         return f"not resolved: {a} against {b} needs {f'~{_round(needed)}' if needed else 'more'} MLPs, there are {n}"
     better, worse = (a, b) if paired.a_is_better else (b, a)
     wins = paired.wins if paired.a_is_better else n - paired.wins - paired.ties
-    return f"{better} is {_how_much(paired)} better than {worse}, {wins} of {n} MLPs"
-
-
-def _how_much(paired: Paired) -> str:
-    """1.06× better, 95 % 1.02–1.10: how often the better one goes into the worse, or the other way where higher is better."""
+    much, ends = _how_much(paired)
     level = f"{100 * paired.confidence:.3g} %"
+    return f"{better} is {much} better than {worse}, {level} {ends}, {wins} of {n} MLPs"
+
+
+def _how_much(paired: Paired) -> tuple[str, str]:
+    """As a ratio above one whichever way is better; as a difference where a ratio is no measure."""
     ratio, interval = paired.ratio, paired.ratio_interval
     if ratio is None or interval is None or interval.low <= 0:
         assert paired.t_interval is not None
         ends = sorted((abs(paired.t_interval.low), abs(paired.t_interval.high)))
-        return f"{abs(paired.difference):.3g} ({level} {ends[0]:.3g}–{ends[1]:.3g})"
+        return f"{abs(paired.difference):.3g}", f"{ends[0]:.3g}–{ends[1]:.3g}"
     if ratio < 1:
         ratio, interval = 1 / ratio, Interval(1 / interval.high, 1 / interval.low)
     digits = max(2, 1 - math.floor(math.log10(ratio - 1))) if 1 < ratio < 10 else 1
     digits = min(digits, 6)
-    return f"{ratio:.{digits}f}× ({level} {interval.low:.{digits}f}–{interval.high:.{digits}f})"
+    return f"{ratio:.{digits}f}×", f"{interval.low:.{digits}f}–{interval.high:.{digits}f}"
 
 
 def _round(count: int) -> str:

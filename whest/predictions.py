@@ -1,6 +1,6 @@
 """A run's answers: the final layer's predicted means, kept beside the report so that seeds can be told apart later.
 
-The report's MSEs say how far an answer was off, not in which direction; noise can only be told from bias by the answers.
+The report's MSEs say how far an answer was off, not in which direction; that tells noise from bias.
 """
 
 import io
