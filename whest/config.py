@@ -55,6 +55,7 @@ class Settings:
     device: Literal["auto", "cpu", "gpu"]
     participant: Annotated[str, Field(min_length=1)]
     show_mlps: bool
+    resume: bool
     outputs_dir: Path
     inputs: list[str] | dict[str, str] | None
     output: Path | None

@@ -6,6 +6,7 @@ Everything is on disk before MLflow hears of it, so a failing store or server co
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 PARENT_FILE = "parent_run_id"
 """In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
+PARENT_VARIABLE = "WHEST_PARENT_RUN"
+"""The same in a job's environment, for machines that don't share the folder."""
+SWEEP_JOB = "sweep_job"
 SQLITE = "sqlite:///"
 
 
@@ -176,9 +180,9 @@ def _tags(report: "Report", folder: Path) -> dict[str, str]:
         "command": report.meta.command,
         "mlflow.source.name": report.meta.command,
     }
-    parent = folder.parent / PARENT_FILE
-    if parent.exists():
-        tags["mlflow.parentRunId"] = parent.read_text().strip()
+    parent, told = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
+    if told or parent.exists():
+        tags |= {"mlflow.parentRunId": told or parent.read_text().strip(), SWEEP_JOB: folder.name}
     return tags
 
 
