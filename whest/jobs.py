@@ -23,9 +23,15 @@ class JobFailedError(WhestError):
 def score(config: Config, folder: Path, overrides: list[str]) -> float | None:
     from whest.console import open_console, print_report
     from whest.experiment import run
+    from whest.points import finished_score, is_sweeps_job, keep_point, point_hash
     from whest.progress import open_progress
 
     experiment = build_experiment(config, folder, overrides, _command(overrides))
+    point = point_hash(experiment) if is_sweeps_job(folder) else None
+    found = finished_score(folder, point) if point and read_settings(config).resume else None
+    if found is not None:
+        _say(f"job {folder.name} was finished before, score {found:.3g}")
+        return found
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))))
     console = open_console()
@@ -36,7 +42,17 @@ def score(config: Config, folder: Path, overrides: list[str]) -> float | None:
         raise KeyboardInterrupt  # everything is saved; a sweep stops here too
     if report.has_errors:
         raise JobFailedError("the estimator failed: see the report")
+    if point and report.score.score is not None:
+        keep_point(folder, point, report)
     return report.score.score
+
+
+def compare(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.comparing import carry_out_comparison
+    from whest.console import open_console
+
+    if not carry_out_comparison(config, folder, overrides, _command(overrides), open_console()):
+        raise JobFailedError("an estimator failed: see its report")
 
 
 def bake(config: Config, folder: Path, overrides: list[str]) -> None:
@@ -123,6 +139,7 @@ def clean_caches(config: Config, folder: Path, overrides: list[str]) -> None:
 
 JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
     "score": score,
+    "compare": compare,
     "bake": bake,
     "merge": merge_slices,
     "combine": combine_splits,

@@ -6,6 +6,7 @@ Everything is on disk before MLflow hears of it, so a failing store or server co
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 PARENT_FILE = "parent_run_id"
 """In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
+PARENT_VARIABLE = "WHEST_PARENT_RUN"
+"""The same in a job's environment, for machines that don't share the folder."""
+SWEEP_JOB = "sweep_job"
 SQLITE = "sqlite:///"
 PAGE = "report.html"
 
@@ -127,7 +131,7 @@ def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", fo
         _log_dataset(client, run.info.run_id, report)
         client.log_table(run.info.run_id, _mlp_table(report), "per_mlp.json")
         client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
-        for name in (REPORT, PAGE, "config.yaml"):
+        for name in (REPORT, PAGE, "config.yaml", "predictions.npz"):
             if (folder / name).exists():
                 client.log_artifact(run.info.run_id, str(folder / name))
         client.set_tag(run.info.run_id, "mlflow.note.content", run_note(experiment_id, run.info.run_id, report))
@@ -185,9 +189,9 @@ def _tags(report: "Report", folder: Path) -> dict[str, str]:
         "command": report.meta.command,
         "mlflow.source.name": report.meta.command,
     }
-    parent = folder.parent / PARENT_FILE
-    if parent.exists():
-        tags["mlflow.parentRunId"] = parent.read_text().strip()
+    parent, told = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
+    if told or parent.exists():
+        tags |= {"mlflow.parentRunId": told or parent.read_text().strip(), SWEEP_JOB: folder.name}
     return tags
 
 
