@@ -6,6 +6,7 @@ A figure drawn in the palette's colours follows the theme, since each becomes a 
 import io
 import re
 import unicodedata
+import warnings
 from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
@@ -118,7 +119,8 @@ def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
 def _write_svg(figure: Figure) -> str:
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with mpl.rc_context(STYLE | {"svg.hashsalt": "whest"}):
+    with mpl.rc_context(STYLE | {"svg.hashsalt": "whest"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # text stays text: the reader's fonts draw it
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     return file.getvalue()
 
