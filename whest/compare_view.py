@@ -14,7 +14,7 @@ from whest.console import figure, plus_minus
 from whest.paired import Interval
 from whest.palette import ACCENT, ALARM, GRID, INK, MUTED
 
-PAIR_COLUMNS = ("against", "ratio", "difference", "t interval", "bootstrap", "wins", "MLPs needed")
+PAIR_COLUMNS = ("against", "ratio", "difference: t interval", "bootstrap", "wins", "MLPs needed")
 
 
 def print_comparison(comparison: Comparison, folder: Path, console: Console) -> None:
@@ -38,7 +38,7 @@ def print_comparison(comparison: Comparison, folder: Path, console: Console) -> 
 def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
     table = Table(box=None, header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(escape(column), justify="right" if i else "left")
+        table.add_column(escape(column), justify="right" if i else "left", no_wrap=i > 0)
     for row in rows:
         table.add_row(*map(escape, row))
     return table
@@ -53,7 +53,6 @@ def pair_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         (
             pair.b.name,
             f"{figure(pair.paired.ratio)} {between(pair.paired.ratio_interval)}",
-            figure(pair.paired.difference),
             between(pair.paired.t_interval),
             between(pair.paired.bootstrap_interval),
             f"{pair.paired.wins} of {pair.paired.n_mlps}",
