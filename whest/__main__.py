@@ -44,7 +44,7 @@ def carry_out(config: DictConfig) -> float | None:
     try:
         values = resolve(config)
         job = read_settings(values).job
-        leaves_files = job == "score"
+        leaves_files = job in ("score", "compare")
         return JOBS[job](values, folder, overrides)
     except ConfigError:
         leaves_files = False
@@ -65,6 +65,7 @@ def discard(folder: Path, notes: Path) -> None:
 def main() -> None:
     """Run Hydra with our own exit codes: 2 for a wrong config, 1 for a failed job, 130 for Ctrl-C."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands exceptions over instead of exiting on its own
     sys.path.insert(0, str(Path.cwd()))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop saves what Ctrl-C saves

@@ -1,7 +1,5 @@
 """An experiment, and the run that carries it out."""
 
-import hashlib
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +12,10 @@ from whest.case import WhiteboxCase
 from whest.figures import save_figures
 from whest.host import code_version
 from whest.meter import METER_VERSION
+from whest.page.run import save_run_page
+from whest.predictions import save_predictions
 from whest.progress import Progress, SilentProgress
+from whest.recorded import protocol_hash
 from whest.report import Report, RunMeta, save_report
 from whest.sampling import flops_per_sample
 from whest.scoring.whest import WhestRule
@@ -44,7 +45,9 @@ def run(experiment: Experiment, folder: Path, progress: Progress | None = None) 
     meta = describe_run(experiment, clock, status)
     report = Report("score", meta, run_config(experiment, cases), experiment.task.limits, cases, score, sample_price)
     save_report(report, folder)
+    save_predictions(report, folder)
     save_figures(report, folder / "figures")
+    save_run_page(report, folder)
     experiment.tracking.log(report, folder)
     return report
 
@@ -97,10 +100,6 @@ def protocol_of(experiment: Experiment) -> dict[str, Any]:
         "limits": asdict(task.limits),
         "meter": {"name": "xla-traced", "version": METER_VERSION},
     }
-
-
-def protocol_hash(protocol: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(protocol, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def run_config(experiment: Experiment, cases: Sequence[WhiteboxCase]) -> dict[str, Any]:

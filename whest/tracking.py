@@ -6,16 +6,18 @@ Everything is on disk before MLflow hears of it, so a failing store or server co
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
+from whest.console import plus_minus
 from whest.errors import WhestError
+from whest.recorded import REPORT, REPORT_SHA256, milliseconds, report_metrics
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 PARENT_FILE = "parent_run_id"
 """In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
+PARENT_VARIABLE = "WHEST_PARENT_RUN"
+"""The same in a job's environment, for machines that don't share the folder."""
+SWEEP_JOB = "sweep_job"
 SQLITE = "sqlite:///"
+PAGE = "report.html"
 
 
 class Tracking(Protocol):
@@ -113,17 +119,22 @@ def _experiment_id(client: "MlflowClient", name: str, artifacts: Path | None) ->
 
 
 def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", folder: Path) -> None:
-    started, finished = _milliseconds(report.meta.run_started_at_utc), _milliseconds(report.meta.run_finished_at_utc)
-    run = client.create_run(experiment_id, start_time=started, tags=_tags(report, folder), run_name=_run_name(report))
+    started, finished = milliseconds(report.meta.run_started_at_utc), milliseconds(report.meta.run_finished_at_utc)
+    written = (folder / REPORT).read_bytes()
+    sha256 = hashlib.sha256(written).hexdigest()
+    tags = _tags(report, folder) | {REPORT_SHA256: sha256}
+    run = client.create_run(experiment_id, start_time=started, tags=tags, run_name=_run_name(report))
     status = "FAILED"
     try:
-        _log_figures(client, run.info.run_id, report, finished)
+        params = flatten(report.config) | {REPORT_SHA256: sha256}  # MLflow lets nobody change a param
+        _log_figures(client, run.info.run_id, report_metrics(json.loads(written)), params, report, finished)
         _log_dataset(client, run.info.run_id, report)
         client.log_table(run.info.run_id, _mlp_table(report), "per_mlp.json")
         client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
-        for name in ("report.json", "config.yaml"):
+        for name in (REPORT, PAGE, "config.yaml", "predictions.npz"):
             if (folder / name).exists():
                 client.log_artifact(run.info.run_id, str(folder / name))
+        client.set_tag(run.info.run_id, "mlflow.note.content", run_note(experiment_id, run.info.run_id, report))
         status = {"finished": "FINISHED", "interrupted": "KILLED"}[report.meta.status]
         if report.has_errors and status == "FINISHED":
             status = "FAILED"
@@ -131,32 +142,28 @@ def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", fo
         client.set_terminated(run.info.run_id, status, end_time=finished)
 
 
-def _log_figures(client: "MlflowClient", run_id: str, report: "Report", timestamp: int) -> None:
+def run_note(experiment_id: str, run_id: str, report: "Report") -> str:
+    """A run's description: its score and the way to its page, in Markdown; relative, so that it holds on any server."""
+    score = plus_minus(report.score.score, report.score.score_se)
+    return f"**{score}** · [open this run's page](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{PAGE})"
+
+
+def _log_figures(
+    client: "MlflowClient",
+    run_id: str,
+    suite: Mapping[str, float],
+    config: Mapping[str, Any],
+    report: "Report",
+    timestamp: int,
+) -> None:
     from mlflow.entities import Metric, Param
 
-    suite = suite_metrics(report)
     metrics = [Metric(name, value, timestamp, 0) for name, value in suite.items()]
     layers = enumerate(report.score.per_layer_mse, start=1)
     metrics += [Metric("layer_mse", mse, timestamp, layer) for layer, mse in layers]
-    params = [Param(name, str(value)[:6000]) for name, value in flatten(report.config).items()]
+    params = [Param(name, str(value)[:6000]) for name, value in config.items()]
     for first in range(0, max(len(metrics), len(params)), 100):
         client.log_batch(run_id, metrics[first : first + 100], params[first : first + 100])
-
-
-def suite_metrics(report: "Report") -> dict[str, float]:
-    """Every number of the suite, and those of the config that people sort and filter by."""
-    suite = {name: value for name, value in vars(report.score).items() if isinstance(value, int | float)}
-    failures = {f"failures/{name}": n for name, n in asdict(report.score.failure_breakdown).items()}
-    wanted = ("flop_budget", "lambda_flops_per_second", "width", "depth", "n_mlps")
-    config = {name: report.config[name] for name in wanted}
-    spent = {
-        "compile_time_s": sum(case.prediction.compile_time_s for case in report.cases),
-        "wall_time_s": sum(case.prediction.timing.wall_time_s for case in report.cases),
-        "run_duration_s": report.meta.run_duration_s,
-    }
-    flops = [case.prediction.cost.flops for case in report.cases]
-    mean_flops = {"mean_flops_used": sum(flops) / len(flops)} if flops else {}
-    return {name: float(value) for name, value in (suite | failures | config | spent | mean_flops).items()}
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -178,14 +185,13 @@ def _tags(report: "Report", folder: Path) -> dict[str, str]:
         "scoring": report.config["scoring"]["name"],
         "protocol_hash": report.meta.protocol_hash,
         "code_version": report.meta.code_version or report.meta.whest_version,
-        "report_sha256": hashlib.sha256((folder / "report.json").read_bytes()).hexdigest(),
         "run_folder": str(folder),
         "command": report.meta.command,
         "mlflow.source.name": report.meta.command,
     }
-    parent = folder.parent / PARENT_FILE
-    if parent.exists():
-        tags["mlflow.parentRunId"] = parent.read_text().strip()
+    parent, told = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
+    if told or parent.exists():
+        tags |= {"mlflow.parentRunId": told or parent.read_text().strip(), SWEEP_JOB: folder.name}
     return tags
 
 
@@ -223,7 +229,3 @@ def _mlp_table(report: "Report") -> dict[str, list[Any]]:
         for case, scored in zip(report.cases, report.score.cases, strict=True)
     ]
     return {column: [row[column] for row in rows] for column in (rows[0] if rows else {"mlp": None})}
-
-
-def _milliseconds(moment: datetime) -> int:
-    return int(moment.timestamp() * 1000)

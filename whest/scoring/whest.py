@@ -5,9 +5,9 @@ With F counted FLOPs, R residual seconds and λ FLOPs a second, `C = F + λ·R`;
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -67,6 +67,7 @@ class Score:
     """The suite's figures; all null when no case was finished."""
 
     score: float | None
+    score_se: float | None
     direction: Literal["lower", "higher"]
     adjusted_final_layer_score: float | None
     adjusted_final_layer_score_se: float | None
@@ -109,6 +110,7 @@ class WhestRule:
         per_layer = np.mean([case.per_layer_mse for case in scored], axis=0) if scored else np.zeros(0)
         return Score(
             score=_mean_or_none(adjusted),
+            score_se=_standard_error(adjusted),
             direction=self.direction,
             adjusted_final_layer_score=_mean_or_none(adjusted),
             adjusted_final_layer_score_se=_standard_error(adjusted),
@@ -156,6 +158,19 @@ class WhestRule:
             sampling_mse_at_budget=_sampling_mse(truth.avg_variance, limits.budget / flops_per_sample),
             sampling_mse_at_compute=_sampling_mse(truth.avg_variance, compute / flops_per_sample),
         )
+
+
+def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
+    """What a report's own rows make the score, from errors, FLOPs and residual times up: a check, never a ranking."""
+    floor, budget = config["scoring"]["multiplier_floor"], config["flop_budget"]
+    lam = config["lambda_flops_per_second"]
+    scores: list[float | None] = []
+    for row in results["per_mlp"]:
+        failed = "error_code" in row or any(row[flag.name] for flag in fields(Flags))
+        compute = row["flops_used"] + lam * row["residual_wall_time_s"]
+        mse = row["final_layer_mse"]
+        scores.append(mse if mse is None or failed else mse * max(floor, compute / budget))
+    return _mean_or_none(scores)
 
 
 def _flags(case: WhiteboxCase, limits: Limits, compute: float) -> Flags:

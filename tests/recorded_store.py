@@ -1,0 +1,71 @@
+"""A real MLflow store with real runs, scored once each and logged as often as a test wants them."""
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from whest.api import compose, score
+from whest.recorded import RecordedRun, find_runs
+from whest.report import Report, save_report
+from whest.tracking import MlflowTracking
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+TINY = ("debug=tiny", "truth=plain", "truth.n_samples=2000")
+"""Two fresh MLPs of 16x3."""
+
+
+class Store:
+    """Runs of two fresh MLPs of 16x3. A config is scored once; each `add` logs its report under a name and a date."""
+
+    def __init__(self, outputs: Path) -> None:
+        self.outputs, self.n_runs = outputs, 0
+        self._reports: dict[tuple[str, ...], Report] = {}
+
+    @property
+    def client(self) -> Any:
+        from mlflow import MlflowClient
+
+        return MlflowClient(f"sqlite:///{self.outputs / 'mlflow.db'}")
+
+    def scored(self, estimator: str, *overrides: str) -> Path:
+        """The folder of a run that was carried out, untracked."""
+        choice = (f"estimator={estimator}", *overrides)
+        folder = self.outputs / "scored" / "_".join(choice).replace("/", "-")
+        if choice not in self._reports:
+            folder.mkdir(parents=True)
+            self._reports[choice] = score(compose(*TINY, *choice, f"outputs_dir={self.outputs}"), folder)
+        return folder
+
+    def add(self, estimator: str, *overrides: str, participant: str = "", hours: float = 0.0, **config: Any) -> str:
+        """Log that run as `participant`'s, finished so many hours after noon; its MLflow id."""
+        self.scored(estimator, *overrides)
+        report = self._reports[(f"estimator={estimator}", *overrides)]
+        finished = NOON + timedelta(hours=hours)
+        meta = replace(report.meta, run_started_at_utc=finished - timedelta(seconds=3), run_finished_at_utc=finished)
+        noted = {**report.config, "participant": participant or estimator, **config}
+        self.n_runs += 1
+        folder = self.outputs / "runs" / str(self.n_runs)
+        folder.mkdir(parents=True)
+        (folder / "figures").mkdir()
+        report = replace(report, meta=meta, config=noted)
+        save_report(report, folder)
+        client, experiment_id = MlflowTracking(None, "whest", self.outputs).connect()
+        known = {run.info.run_id for run in client.search_runs([experiment_id])}
+        MlflowTracking(None, "whest", self.outputs).log(report, folder)
+        (new,) = {run.info.run_id for run in client.search_runs([experiment_id])} - known
+        return new
+
+    def runs(self) -> list[RecordedRun]:
+        client = self.client
+        return find_runs(client, [experiment.experiment_id for experiment in client.search_experiments()])
+
+    def artifact(self, run_id: str) -> Path:
+        return Path(self.client.get_run(run_id).info.artifact_uri.removeprefix("file://")) / "report.json"
+
+    def edit(self, run_id: str, **results: Any) -> None:
+        """Change figures of the suite in the artifact."""
+        document = json.loads(self.artifact(run_id).read_text())
+        document["results"].update(results)
+        self.artifact(run_id).write_text(json.dumps(document))

@@ -1,0 +1,163 @@
+"""Figures for pages: drawn by matplotlib, written as SVG whose colours and type are the page's own.
+
+A figure drawn in the palette's colours follows the theme, since each becomes a CSS variable.
+"""
+
+import io
+import re
+import unicodedata
+import warnings
+from collections.abc import Mapping
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+import matplotlib.rcsetup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from whest.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
+
+WIDTH = 4.5
+"""Inches: on a phone a point is then about a pixel, so labels stay readable."""
+SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
+XML = "{http://www.w3.org/XML/1998/namespace}"
+REFERENCE = re.compile(r"(?<!&)#([a-zA-Z][\w-]*)(?=$|\))")
+"""An id pointed to, as `#id` or `url(#id)`; a colour has no closing bracket and never starts an attribute."""
+LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
+TEXTUAL = ("text", "tspan", "title", "desc")
+NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "grid"} | {
+    colour: f"series-{i}" for i, colour in enumerate(SERIES[2:], start=3)
+}
+VARIABLES = {colour: f"var(--{name})" for colour, name in NAMES.items()} | {"#000000": "var(--ink)"}
+ACTIVE = {f"{SVG}{name}" for name in ("script", "foreignObject", "a", "animate", "set", "style")}
+STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "axes.prop_cycle": mpl.rcsetup.cycler(color=SERIES),
+}
+
+
+def new_figure(height: float = 3.2) -> tuple[Figure, Axes]:
+    """An empty chart in the house's style."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        return figure, _plain_axes(figure)
+
+
+def new_small_figure() -> tuple[Figure, Axes]:
+    """One of many, with margins that fit short labels: laying each out anew would take longer than drawing it."""
+    with mpl.rc_context(STYLE | {"font.size": 8, "xtick.major.size": 2, "ytick.major.size": 2}):
+        figure = Figure(figsize=(1.9, 1.7))
+        figure.subplots_adjust(left=0.2, right=0.97, bottom=0.14, top=0.97)
+        return figure, _plain_axes(figure)
+
+
+def _plain_axes(figure: Figure) -> Axes:
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    return axes
+
+
+def literal(text: str, longest: int = 48) -> str:
+    """Somebody's words as a label: no formula, no control character, no longer than a chart bears."""
+    words = "".join(char if unicodedata.category(char)[0] != "C" else " " for char in text)
+    short = words if len(words) <= longest else words[: longest - 1] + "…"
+    return short.replace("\\", "/").replace("$", r"\$")
+
+
+def draw_gauge(share: float, floor: float | None) -> Figure:
+    """A bar from 0 to 1, filled to `share`; the part below the floor is marked, since it costs nothing."""
+    figure, axes = new_figure(height=0.6)
+    axes.grid(visible=False)
+    axes.spines[["left", "bottom"]].set_visible(False)
+    shown = min(max(share, 0.0), 1.12)
+    axes.barh(0, 1, color=GRID, height=0.8)
+    axes.barh(0, shown, color=ALARM if share > 1 else ACCENT, height=0.8)
+    ticks = {0.0: "0", 0.5: "50 %", 1.0: "100 %"}
+    if floor is not None:
+        axes.axvline(floor, color=INK, linewidth=1.4, linestyle=(0, (2, 1.5)))
+        ticks[floor] = f"floor {floor:.0%}"
+    axes.set(xlim=(0, max(1.02, shown)), ylim=(-0.5, 0.5), yticks=[])
+    axes.set_xticks(list(ticks), list(ticks.values()))
+    axes.tick_params(length=0)
+    return figure
+
+
+def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
+    """The figure as an SVG element to stand inside HTML: the page's colours, ids by its number, nothing active."""
+    root = ElementTree.fromstring(figure if isinstance(figure, str) else _write_svg(figure))
+    if root.tag != f"{SVG}svg":
+        raise ValueError(f"a picture must be an SVG element, got {root.tag}")
+    _remove_active(root)
+    referred = {ref for element in root.iter() for value in element.attrib.values() for ref in REFERENCE.findall(value)}
+    ids = {ref: f"f{number}-{i}" for i, ref in enumerate(sorted(referred))}
+    for element in root.iter():
+        element.tag = element.tag.removeprefix(SVG)
+        kept = {name: value for name, value in element.attrib.items() if _is_kept(name, value, ids)}
+        element.attrib = {name.removeprefix(XLINK): _rewrite(name, value, ids) for name, value in kept.items()}
+        element.tail = None
+        element.text = element.text if element.tag in TEXTUAL else None
+    _share_styles(root)
+    for name in ("width", "height"):
+        root.attrib.pop(name, None)
+    root.attrib |= {"role": "img", "aria-label": label}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _write_svg(figure: Figure) -> str:
+    file = io.StringIO()
+    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    with mpl.rc_context(STYLE | {"svg.hashsalt": "whest"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # text stays text: the reader's fonts draw it
+        figure.savefig(file, format="svg", transparent=True, metadata=nothing)
+    return file.getvalue()
+
+
+def _remove_active(element: ElementTree.Element) -> None:
+    """Nothing that runs or leads away, and nothing that isn't SVG."""
+    for child in list(element):
+        if child.tag in ACTIVE or not str(child.tag).startswith(SVG):
+            element.remove(child)
+        else:
+            _remove_active(child)
+
+
+def _is_kept(name: str, value: str, ids: Mapping[str, str]) -> bool:
+    if name == "id":
+        return value in ids
+    if name.endswith("href"):
+        return value.startswith(("#", "data:image/png"))
+    return not name.lower().startswith("on") and not name.startswith(XML)
+
+
+def _rewrite(name: str, value: str, ids: Mapping[str, str]) -> str:
+    if name == "id":
+        return ids[value]
+    if value.startswith("data:"):
+        return value
+    for colour, variable in VARIABLES.items():
+        value = value.replace(colour, variable)
+    value = REFERENCE.sub(lambda match: f"#{ids[match[1]]}", value)
+    return LONG_NUMBER.sub(r"\1", value) if name in ("d", "x", "y", "width", "height", "transform") else value
+
+
+def _share_styles(root: ElementTree.Element) -> None:
+    """A style that all of a group's points carry is said once, on the group."""
+    for group in root.iter("g"):
+        styles = {child.get("style") for child in group}
+        if len(group) > 1 and len(styles) == 1 and all(child.tag == "use" for child in group):
+            group.set("style", str(styles.pop()))
+            for child in group:
+                del child.attrib["style"]
