@@ -8,7 +8,18 @@ from rich.table import Table
 from whest.console import open_console
 from whest.suite import FOLDER, load_suite
 
-LISTED = ("estimator", "round", "dataset", "truth", "scoring", "isolation", "tracking", "experiment", "debug")
+LISTED = (
+    "estimator",
+    "round",
+    "dataset",
+    "truth",
+    "scoring",
+    "isolation",
+    "tracking",
+    "leaderboard",
+    "experiment",
+    "debug",
+)
 CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Node = Mapping[str, Any]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Job = Literal["score", "bake", "merge", "combine", "info", "list", "clean"]
+Job = Literal["score", "bake", "merge", "combine", "info", "list", "clean", "leaderboard", "judge"]
 Size = Annotated[int, Field(ge=1, le=65536)]
 
 
@@ -71,7 +71,9 @@ GROUPS = ("round", "task", "dataset", "truth", "estimator", "isolation", "scorin
 
 def read_settings(config: Node) -> Settings:
     """The top level of the config, without its groups."""
-    scalars = {key: value for key, value in config.items() if key not in (*GROUPS, "bake", "hydra")}
+    scalars = {
+        key: value for key, value in config.items() if key not in (*GROUPS, "leaderboard", "bake", "judge", "hydra")
+    }
     settings: Settings = build_target(Settings, scalars, "")
     return settings
 

@@ -107,6 +107,7 @@ def _unranked(entry: Entry, status: Status, note: str) -> Row:
         estimator=entry.estimator,
         submitted_at=entry.submitted_at,
         run_ids=(entry.run_id,),
+        folder=entry.folder,
     )
 
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from whest.boards.verdicts import Verdict, current_verdict
@@ -51,6 +52,8 @@ class Entry:
     verdict: Verdict | None = None
     solution: str | None = None
     """A description of the method, which a winner owes."""
+    folder: Path | None = None
+    """Where the run left its files."""
     track: str = ""
     """The protocol in words."""
 
@@ -90,6 +93,7 @@ def read_entry(run: RecordedRun) -> Entry:
         problem=run.problem,
         verdict=current_verdict(run.tags),
         solution=run.tags.get("solution") or None,
+        folder=Path(run.tags["run_folder"]) if "run_folder" in run.tags else None,
     )
     reader = READERS.get(entry.rule)
     return replace(entry, **reader(run.report)) if reader and run.report else entry

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from statistics import fmean, stdev
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
@@ -34,6 +35,8 @@ class Row:
     submitted_at: datetime | None = None
     run_ids: tuple[str, ...] = ()
     weight: float | None = None
+    folder: Path | None = None
+    """Where its run left its files."""
 
 
 class Policy(Protocol):
@@ -191,6 +194,7 @@ def best_of_each(entries: Iterable[Entry], key: Key) -> list[Row]:
             n_runs=len(runs),
             submitted_at=runs[0].submitted_at,
             run_ids=(runs[0].run_id,),
+            folder=runs[0].folder,
         )
         for name, runs in taken.items()
     ]
