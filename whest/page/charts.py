@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from whest.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 
-WIDTH = 4.8
+WIDTH = 4.5
 """Inches: on a phone a point is then about a pixel, so labels stay readable."""
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 XML = "{http://www.w3.org/XML/1998/namespace}"
@@ -46,15 +46,27 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def new_figure(height: float = 3.2, width: float = WIDTH) -> tuple[Figure, Axes]:
+def new_figure(height: float = 3.2) -> tuple[Figure, Axes]:
     """An empty chart in the house's style."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        return figure, _plain_axes(figure)
+
+
+def new_small_figure() -> tuple[Figure, Axes]:
+    """One of many, with margins that fit short labels: laying each out anew would take longer than drawing it."""
+    with mpl.rc_context(STYLE | {"font.size": 8, "xtick.major.size": 2, "ytick.major.size": 2}):
+        figure = Figure(figsize=(1.9, 1.7))
+        figure.subplots_adjust(left=0.2, right=0.97, bottom=0.14, top=0.97)
+        return figure, _plain_axes(figure)
+
+
+def _plain_axes(figure: Figure) -> Axes:
+    axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
-    return figure, axes
+    return axes
 
 
 def literal(text: str, longest: int = 48) -> str:
@@ -66,7 +78,7 @@ def literal(text: str, longest: int = 48) -> str:
 
 def draw_gauge(share: float, floor: float | None) -> Figure:
     """A bar from 0 to 1, filled to `share`; the part below the floor is marked, since it costs nothing."""
-    figure, axes = new_figure(height=0.72)
+    figure, axes = new_figure(height=0.6)
     axes.grid(visible=False)
     axes.spines[["left", "bottom"]].set_visible(False)
     shown = min(max(share, 0.0), 1.12)
