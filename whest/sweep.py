@@ -109,7 +109,7 @@ def _read_job(folder: Path) -> SweepRow:
         estimator=config["estimator"]["name"],
         flop_budget=config["flop_budget"],
         score=results["score"],
-        score_se=results["adjusted_final_layer_score_se"],
+        score_se=results["score_se"],
         final_layer_mse=results["final_layer_mse"],
         n_failed_mlps=results["n_failed_mlps"],
     )

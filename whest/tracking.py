@@ -223,10 +223,9 @@ def _mlp_table(report: "Report") -> dict[str, list[Any]]:
     rows = [
         {
             "mlp": case.name,
-            "adjusted_final_layer_score": scored.adjusted_final_layer_score,
+            **scored.own_figures,
             "final_layer_mse": scored.final_layer_mse,
             "all_layers_mse": scored.all_layers_mse,
-            "score_multiplier": scored.score_multiplier,
             "flops_used": case.prediction.cost.flops,
             "wall_time_s": case.prediction.timing.wall_time_s,
             "failed": scored.failed,
