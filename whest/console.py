@@ -1,5 +1,6 @@
 """What a person reads when a job is done: rich on a terminal, plain text elsewhere."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,9 +164,12 @@ def figure(value: float | None) -> str:
 
 
 def plus_minus(value: float | None, error: float | None) -> str:
-    """The value with its standard error in the value's own power of ten: 3.69e-06 ± 0.21e-06."""
+    """The value with its error in its own power of ten, 3.69e-06 ± 0.21e-06; plainly from 10 up, 942.81 ± 0.35."""
     if value is None:
         return "–"
+    if 10 <= abs(value) < 1e6:
+        decimals = 2 if not error else min(max(1 - math.floor(math.log10(error)), 0), 4)
+        return f"{value:.{decimals}f}" + (f" ± {error:.{decimals}f}" if error is not None else "")
     if error is None:
         return figure(value)
     mantissa, _, exponent = f"{value:.2e}".partition("e")

@@ -82,7 +82,7 @@ def choose_track(policy: Policy, tracks: Sequence[Track]) -> tuple[Track, str]:
         )
     if policy.protocol is None:
         others = f" of {len(ours)} tracks" if len(ours) > 1 else ""
-        return ours[0], f"the one with the most runs{others}" if others else "the only one"
+        return ours[0], f"the one with the most runs{others}" if others else f"the only one of scoring={policy.rule}"
     found = [track for track in ours if track.protocol.startswith(policy.protocol)]
     if len(found) != 1:
         many = "fits several tracks" if found else "is no track of this board"

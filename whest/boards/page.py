@@ -79,27 +79,27 @@ def _table(board: Board, rows: list[Row], folder: Path) -> Table:
     columns: list[Column | str] = [
         Column("rank", is_numeric=True),
         "participant",
-        "estimator",
         Column("score ± SE", is_numeric=True),
         *[Column("weight", "a dry run", is_numeric=True)] * weighted,
-        Column("runs", "chosen from, or averaged over"),
         "status",
+        "note",
+        "estimator",
+        Column("runs", "chosen from, or averaged over"),
         "submitted (UTC)",
         "run",
-        "note",
     ]
     cells = [
         [
             row.rank,
             row.participant,
-            row.estimator,
             Cell(plus_minus(row.score, row.score_se), sort=row.score),
             *[row.weight] * weighted,
-            row.n_runs,
             Cell(row.status, tone=TONES.get(row.status, "plain")),
+            row.note,
+            row.estimator,
+            row.n_runs,
             f"{row.submitted_at:%Y-%m-%d %H:%M:%S}" if row.submitted_at else "–",
             Cell(", ".join(run_id[:8] for run_id in row.run_ids), href=_link(row, folder)),
-            row.note,
         ]
         for row in rows
     ]
@@ -120,7 +120,7 @@ def _tracks(board: Board) -> Table:
 
 def _picture(board: Board) -> Picture:
     rows = board.ranked[:MOST_DRAWN][::-1]
-    drawing, axes = new_figure(height=1.0 + 0.26 * len(rows))
+    drawing, axes = new_figure(height=0.9 + 0.24 * len(rows))
     scores = [row.score or 0.0 for row in rows]
     errors = [row.score_se or 0.0 for row in rows]
     axes.errorbar(scores, range(len(rows)), xerr=errors, fmt="o", color=ACCENT, capsize=3)
@@ -129,4 +129,4 @@ def _picture(board: Board) -> Picture:
     axes.set(xscale="log" if is_wide else "linear", xlabel=f"score ({board.direction} is better)")
     best = rows[-1]
     alt = f"Scores with one standard error: {len(rows)} rows, the best {best.participant} at {figure(best.score)}."
-    return Picture(drawing, alt, "Bars are one standard error.", size="wide")
+    return Picture(drawing, alt, "Bars are one standard error.")
