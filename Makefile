@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+PORT ?= 5000
 
 .PHONY: help setup run test test-all check format ui bench peer wheel clean-cache
 
@@ -34,8 +35,8 @@ format: $(STAMP)  ## let ruff tidy the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-ui: $(STAMP)  ## MLflow's pages on the runs so far, at http://127.0.0.1:5000
-	$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1 --port 5000
+ui: $(STAMP)  ## MLflow's pages on the runs so far, at http://127.0.0.1:5000 (or PORT=…)
+	$(BIN)/python -m whest job=ui port=$(PORT)
 
 bench: $(STAMP)  ## regenerate the README's figures
 	$(BIN)/python benchmarks/frontier.py

@@ -44,7 +44,7 @@ def carry_out(config: DictConfig) -> float | None:
     try:
         values = resolve(config)
         job = read_settings(values).job
-        leaves_files = job == "score"
+        leaves_files = job in ("score", "compare")
         return JOBS[job](values, folder, overrides)
     except ConfigError:
         leaves_files = False

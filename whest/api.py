@@ -1,6 +1,6 @@
 """The same run from Python: compose a config, score it, get the report."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import OmegaConf, open_dict
 
 from whest.config import build_experiment
@@ -33,6 +34,22 @@ def compose(*overrides: str) -> dict[str, Any]:
     with open_dict(config):
         config.pop("hydra")
     container = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}
+
+
+def recompose(overrides: Sequence[str]) -> dict[str, Any]:
+    """Another config from within a job: the same search path, other words. The job's own config is put back."""
+    before = HydraConfig.instance().cfg
+    loader = GlobalHydra.instance().config_loader()
+    config = loader.load_configuration("config", list(overrides), run_mode=RunMode.RUN)
+    try:
+        HydraConfig.instance().set_config(config)
+        with open_dict(config):
+            config.pop("hydra")
+        container = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    finally:
+        HydraConfig.instance().cfg = before
     assert isinstance(container, dict)
     return {str(key): value for key, value in container.items()}
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from whest.formats.metadata import Part
     from whest.report import Report
     from whest.scoring.whitebox import WhiteboxScore
-    from whest.sweep import SweepRow
+    from whest.sweep_table import SweepRow
 
 PLAIN_WIDTH = 120
 GAUGE_WIDTH = 20
@@ -142,21 +142,24 @@ def _mlp_table(report: "Report") -> Table:
     return table
 
 
-def print_sweep(rows: list["SweepRow"], folder: Path, console: Console) -> None:
+def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: Console) -> None:
     table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
-    for column in ("job", "estimator", "budget", "score", "failed MLPs", "status"):
-        table.add_column(column, justify="left" if column in ("estimator", "status") else "right")
+    for column in ("job", "estimator", "budget", "score", "failed MLPs", "best", "status"):
+        table.add_column(column, justify="left" if column in ("estimator", "best", "status") else "right")
     for row in sorted(rows, key=lambda row: (row.flop_budget or 0, row.score if row.score is not None else 9e99)):
         table.add_row(
             str(row.job),
-            row.estimator or row.overrides,
+            escape(row.label or row.overrides),
             figure(row.flop_budget),
             plus_minus(row.score, row.score_se),
             "" if row.n_failed_mlps is None else str(row.n_failed_mlps),
-            row.status,
+            row.best or "",
+            " ".join(filter(None, (row.status, row.problem and f"({escape(row.problem)})"))),
         )
     console.print(table)
-    console.print(f"saved    {_short(folder / 'sweep.csv')} and score_against_budget.png", soft_wrap=True)
+    for line in best:
+        console.print(escape(line), soft_wrap=True)
+    console.print(f"saved    {_short(folder / 'sweep.csv')}, sweep.html and figures", soft_wrap=True)
 
 
 def figure(value: float | None) -> str:

@@ -12,6 +12,8 @@ from whest.case import WhiteboxCase
 from whest.figures import save_figures
 from whest.host import code_version
 from whest.meter import METER_VERSION
+from whest.page.run import save_run_page
+from whest.predictions import save_predictions
 from whest.progress import Progress, SilentProgress
 from whest.recorded import protocol_hash
 from whest.report import Report, RunMeta, save_report
@@ -43,7 +45,9 @@ def run(experiment: Experiment, folder: Path, progress: Progress | None = None) 
     meta = describe_run(experiment, clock, status)
     report = Report("score", meta, run_config(experiment, cases), experiment.task.limits, cases, score, sample_price)
     save_report(report, folder)
+    save_predictions(report, folder)
     save_figures(report, folder / "figures")
+    save_run_page(report, folder)
     experiment.tracking.log(report, folder)
     return report
 

@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from whest.api import config_folder
-from whest.config import Settings, build_bake, build_experiment, read_settings
+from whest.config import Settings, build_bake, build_experiment, build_group, read_settings
 from whest.errors import ConfigError, WhestError
 
 Config = Mapping[str, Any]
@@ -23,9 +23,15 @@ class JobFailedError(WhestError):
 def score(config: Config, folder: Path, overrides: list[str]) -> float | None:
     from whest.console import open_console, print_report
     from whest.experiment import run
+    from whest.points import finished_score, is_sweeps_job, keep_point, point_hash
     from whest.progress import open_progress
 
     experiment = build_experiment(config, folder, overrides, _command(overrides))
+    point = point_hash(experiment) if is_sweeps_job(folder) else None
+    found = finished_score(folder, point) if point and read_settings(config).resume else None
+    if found is not None:
+        _say(f"job {folder.name} was finished before, score {found:.3g}")
+        return found
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))))
     console = open_console()
@@ -36,7 +42,17 @@ def score(config: Config, folder: Path, overrides: list[str]) -> float | None:
         raise KeyboardInterrupt  # everything is saved; a sweep stops here too
     if report.has_errors:
         raise JobFailedError("the estimator failed: see the report")
+    if point and report.score.score is not None:
+        keep_point(folder, point, report)
     return report.score.score
+
+
+def compare(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.comparing import carry_out_comparison
+    from whest.console import open_console
+
+    if not carry_out_comparison(config, folder, overrides, _command(overrides), open_console()):
+        raise JobFailedError("an estimator failed: see its report")
 
 
 def bake(config: Config, folder: Path, overrides: list[str]) -> None:
@@ -106,6 +122,30 @@ def list_choices(config: Config, folder: Path, overrides: list[str]) -> None:
     print_catalogue(config_folder(), read_settings(config).outputs)
 
 
+def show_ui(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.ui import address, open_store, serve
+
+    settings = read_settings(config)
+    tracking, experiment_id = open_store(build_group(config, "tracking", outputs=settings.outputs))
+    _say(f"MLflow needs some seconds, then shows the runs at\n{address(experiment_id, settings.port)}")
+    exit_code = serve(tracking, settings.port)
+    if exit_code:
+        raise JobFailedError(f"MLflow's server ended with exit code {exit_code}: is port={settings.port} taken?")
+
+
+def draw_page(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.page import save_page
+    from whest.page.run import page_of_recorded
+    from whest.tracking import PAGE
+
+    settings = read_settings(config)
+    if settings.path is None:
+        raise ConfigError("path is missing: say which report, job=page path=RUN_DIR")
+    page, place = page_of_recorded(settings.path)
+    output = settings.output or place / PAGE
+    _say(f"saved    {save_page(page, output)}")
+
+
 def clean_caches(config: Config, folder: Path, overrides: list[str]) -> None:
     from whest.catalogue import clean
 
@@ -114,10 +154,13 @@ def clean_caches(config: Config, folder: Path, overrides: list[str]) -> None:
 
 JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
     "score": score,
+    "compare": compare,
     "bake": bake,
     "merge": merge_slices,
     "combine": combine_splits,
     "info": describe_dataset,
+    "page": draw_page,
+    "ui": show_ui,
     "list": list_choices,
     "clean": clean_caches,
     "leaderboard": make_leaderboard,

@@ -1,6 +1,10 @@
-"""A sweep's parent run: made before its jobs start, given their table and curve when they are done."""
+"""A sweep: its parent run, made before its jobs start, and its table, figures and page, made when they are done.
 
-import csv
+A sweep that was stopped is one whose folder says it is open while nobody holds its lock. The same command takes that
+folder up again: jobs that are finished are recognised by their point's hash (`whest.points`), the rest is run.
+"""
+
+import hashlib
 import json
 import logging
 import time
@@ -8,139 +12,182 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock, Timeout
 from hydra.experimental.callback import Callback
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from whest.tracking import PARENT_FILE, MlflowTracking
+from whest.cache import write_atomically
+from whest.points import SWEEP_FILE
+from whest.sweep_table import COLUMNS, SweepRow, read_sweep, write_table
+from whest.tracking import PARENT_FILE, PARENT_VARIABLE, SWEEP_JOB, MlflowTracking
 
 LOG = logging.getLogger(__name__)
-COLUMNS = (
-    "job",
-    "overrides",
-    "estimator",
-    "flop_budget",
-    "score",
-    "score_se",
-    "final_layer_mse",
-    "n_failed_mlps",
-    "status",
-)
+LOCK_FILE = ".running"
+IDLE = ("show_mlps", "resume", "hydra/launcher", "hydra.launcher")
+"""Words that change how a sweep is run, not what it is: it may be taken up on more cores, or on a cluster."""
 
 
 @dataclass(frozen=True)
-class SweepRow:
-    """One job of a sweep; a job that left no report has a status and nothing else."""
+class OpenSweep:
+    folder: Path
+    words: str
+    lock: FileLock
+    tracking: MlflowTracking | None
 
-    job: int
-    overrides: str
-    status: str
-    estimator: str | None = None
-    flop_budget: float | None = None
-    score: float | None = None
-    score_se: float | None = None
-    final_layer_mse: float | None = None
-    n_failed_mlps: int | None = None
+
+_OPEN: list[OpenSweep] = []
+"""Sweeps that have begun and aren't finished."""
 
 
 class SweepCallback(Callback):
     """Hydra calls this before a sweep's first job and after its last, but not after one that failed."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
-        folder = Path(config.hydra.sweep.dir)
-        folder.mkdir(parents=True, exist_ok=True)
-        _OPEN[folder] = tracking = _tracking(config)
+        if config.job != "score":
+            return
+        words = sweep_words(config)
+        folder, lock = take_folder(config, words)
+        tracking = _tracking(config)
+        _OPEN.append(OpenSweep(folder, words, lock, tracking))
+        write_state(folder, words, "open")
+        _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
         if tracking is not None:
-            client, experiment_id = tracking.connect()
-            run = client.create_run(experiment_id, run_name=f"sweep {folder.name}", tags={"whest.kind": "sweep"})
-            (folder / PARENT_FILE).write_text(run.info.run_id)
+            _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={_parent_run(tracking, folder)}")
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         finish_open_sweep()
 
 
-_OPEN: dict[Path, MlflowTracking | None] = {}
-"""Sweeps that have begun and aren't finished."""
+def sweep_words(config: DictConfig) -> str:
+    """What makes it the same sweep: the words of the command, and what the sweeper varies on its own account."""
+    told = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
+    kept = [word for word in told if not word.lstrip("+~").startswith(IDLE)]
+    sweeper = OmegaConf.to_container(config.hydra.sweeper, resolve=False)
+    document = json.dumps([kept, sweeper], sort_keys=True, default=str)
+    return hashlib.sha256(document.encode()).hexdigest()
+
+
+def take_folder(config: DictConfig, words: str) -> tuple[Path, FileLock]:
+    """The folder of the same sweep where it was stopped, or a new one; nobody else's as long as this runs."""
+    new = Path(config.hydra.sweep.dir).absolute()
+    is_given = any(word.lstrip("+").startswith("hydra.sweep.dir=") for word in config.hydra.overrides.hydra)
+    root = Path(config.outputs_dir).absolute() / "sweeps"
+    begun = [] if is_given or not config.resume else sorted(root.glob(f"*/*/{SWEEP_FILE}"), reverse=True)
+    for state in begun:
+        lock = _lock(state.parent) if _is_open(state, words) else None
+        if lock is not None:
+            LOG.warning("going on with the sweep in %s: what is finished there is not run again", state.parent)
+            return state.parent, lock
+    new.mkdir(parents=True, exist_ok=True)
+    lock = _lock(new)
+    if lock is None:
+        raise RuntimeError(f"{new} is the folder of a sweep that is running: choose another hydra.sweep.dir")
+    return new, lock
+
+
+def _is_open(state: Path, words: str) -> bool:
+    try:
+        kept = json.loads(state.read_text())
+    except (OSError, ValueError):
+        return False
+    return kept.get("words") == words and kept.get("state") == "open"
+
+
+def _lock(folder: Path) -> FileLock | None:
+    """The system lets go of it when the process ends, however it ends."""
+    lock = FileLock(folder / LOCK_FILE)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return None
+    return lock
+
+
+def write_state(folder: Path, words: str, state: str) -> None:
+    write_atomically(folder / SWEEP_FILE, json.dumps({"words": words, "state": state}).encode())
+
+
+def _tell_jobs(config: DictConfig, override: str) -> None:
+    """Hydra composes each job anew from the master's words, so a word is what reaches it, on any machine."""
+    with read_write(config), open_dict(config):
+        config.hydra.overrides.hydra.append(override)
+        if override.startswith("hydra.sweep.dir="):
+            config.hydra.sweep.dir = override.partition("=")[2].strip("'").replace("\\'", "'")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "\\'") + "'"
+
+
+def _parent_run(tracking: MlflowTracking, folder: Path) -> str:
+    """The parent that was begun here before, or a new one."""
+    client, experiment_id = tracking.connect()
+    kept = folder / PARENT_FILE
+    if kept.exists():
+        run_id = kept.read_text().strip()
+        try:
+            client.update_run(run_id, status="RUNNING")
+            return run_id
+        except Exception as error:
+            LOG.warning("the sweep's run %s is not in MLflow any more (%s): it gets a new one", run_id, error)
+    run = client.create_run(experiment_id, run_name=f"sweep {folder.name}", tags={"whest.kind": "sweep"})
+    kept.write_text(run.info.run_id)
+    return str(run.info.run_id)
 
 
 def finish_open_sweep(is_interrupted: bool = False) -> None:
-    """Give a sweep its table and curve, on disk, on the console and on its parent run; once, however it ended."""
+    """Give a sweep its table, figures and page, on disk, console and parent run; once, however it ended."""
     while _OPEN:
-        folder, tracking = _OPEN.popitem()
-        rows = read_sweep(folder)
-        if rows:
-            write_table(rows, folder / "sweep.csv")
-            draw_curve(rows, folder / "score_against_budget.png")
-            from whest.console import open_console, print_sweep
+        sweep = _OPEN.pop()
+        try:
+            _finish(sweep, is_interrupted)
+        finally:
+            sweep.lock.release()
 
-            print_sweep(rows, folder, open_console())
-        if tracking is not None and (folder / PARENT_FILE).exists():
-            is_failed = any(row.status == "failed" for row in rows)
-            status = "KILLED" if is_interrupted else "FAILED" if is_failed else "FINISHED"
-            _log_sweep(tracking, (folder / PARENT_FILE).read_text().strip(), rows, folder, status)
+
+def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
+    folder, tracking = sweep.folder, sweep.tracking
+    parent = (folder / PARENT_FILE).read_text().strip() if tracking and (folder / PARENT_FILE).exists() else None
+    rows = read_sweep(folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent else None)
+    if rows:
+        from whest.console import open_console, print_sweep
+        from whest.page import save_page
+        from whest.sweep_view import best_lines, save_figures, sweep_page
+
+        write_table(rows, folder / "sweep.csv")
+        save_figures(rows, folder)
+        save_page(sweep_page(rows, f"sweep {folder.name}"), folder / "sweep.html")
+        print_sweep(rows, best_lines(rows), folder, open_console())
+    if rows and not is_interrupted and all(row.status == "finished" for row in rows):
+        write_state(folder, sweep.words, "done")
+    if tracking and parent:
+        is_failed = any(row.status == "failed" for row in rows)
+        status = "KILLED" if is_interrupted else "FAILED" if is_failed else "FINISHED"
+        _log_sweep(tracking, parent, rows, folder, status)
+
+
+def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> dict[int, dict[str, Any]]:
+    """Reports of jobs whose folders are on other machines: MLflow has them."""
+    from whest.recorded import read_run
+
+    try:
+        client, experiment_id = tracking.connect()
+        children = client.search_runs([experiment_id], f"tags.mlflow.parentRunId = '{parent}'")
+        numbers = {int(child.data.tags[SWEEP_JOB]): child for child in children if SWEEP_JOB in child.data.tags}
+        away = {job: run for job, run in numbers.items() if not (folder / str(job) / "report.json").exists()}
+        found = {job: read_run(client, run.info.run_id) for job, run in away.items()}
+    except Exception as error:
+        LOG.warning("MLflow could not be asked for jobs that ran elsewhere (%s)", error)
+        return {}
+    return {job: run.report for job, run in found.items() if run.report}
 
 
 def _tracking(config: DictConfig) -> MlflowTracking | None:
     node = OmegaConf.to_container(config.tracking, resolve=True)
     assert isinstance(node, dict)
-    if "uri" not in node or config.job != "score":
+    if "uri" not in node:
         return None
     return MlflowTracking(node["uri"], str(node["experiment"]), Path(config.outputs_dir).absolute())
-
-
-def read_sweep(folder: Path) -> list[SweepRow]:
-    """A row for each job folder, in order."""
-    jobs = sorted((path for path in folder.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
-    return [_read_job(path) for path in jobs]
-
-
-def _read_job(folder: Path) -> SweepRow:
-    stored = folder / ".hydra" / "overrides.yaml"
-    overrides = " ".join(OmegaConf.load(stored)) if stored.exists() else ""
-    job = int(folder.name)
-    try:
-        report = json.loads((folder / "report.json").read_text())
-    except (OSError, ValueError):
-        return SweepRow(job, overrides, "failed")
-    results, config = report["results"], report["run_config"]
-    return SweepRow(
-        job=job,
-        overrides=overrides,
-        status="failed" if results["failure_breakdown"]["error"] else report["run_meta"]["status"],
-        estimator=config["estimator"]["name"],
-        flop_budget=config["flop_budget"],
-        score=results["score"],
-        score_se=results["score_se"],
-        final_layer_mse=results["final_layer_mse"],
-        n_failed_mlps=results["n_failed_mlps"],
-    )
-
-
-def write_table(rows: list[SweepRow], path: Path) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows([{column: getattr(row, column) for column in COLUMNS} for row in rows])
-
-
-def draw_curve(rows: list[SweepRow], path: Path) -> None:
-    """Score against budget, one line an estimator, bars of one standard error."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.3), layout="constrained")
-    axes = figure.add_subplot()
-    for name in dict.fromkeys(row.estimator for row in rows if row.score is not None):
-        points = [row for row in rows if row.estimator == name and row.score is not None]
-        points.sort(key=lambda row: row.flop_budget or 0)
-        budgets = [row.flop_budget for row in points]
-        scores = [row.score for row in points]
-        errors = [row.score_se or 0 for row in points]
-        axes.errorbar(budgets, scores, yerr=errors, marker="o", capsize=3, label=name)  # type: ignore[arg-type]
-    axes.set(xscale="log", yscale="log", xlabel="budget (FLOPs)", ylabel="adjusted score (lower is better)")
-    axes.grid(color="#e4e7eb", linewidth=0.7)
-    axes.spines[["top", "right"]].set_visible(False)
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(frameon=False)
-    figure.savefig(path, dpi=130)
 
 
 def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list[SweepRow], folder: Path, status: str) -> None:
@@ -154,11 +201,12 @@ def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list[SweepRow], fold
             for row in rows
             if row.score is not None
         ]
-        client.log_batch(run_id, metrics)
+        for first in range(0, len(metrics), 500):
+            client.log_batch(run_id, metrics[first : first + 500])
         if rows:
             client.log_table(run_id, {c: [getattr(row, c) for row in rows] for c in COLUMNS}, "sweep.json")
-            for name in ("sweep.csv", "score_against_budget.png"):
-                client.log_artifact(run_id, str(folder / name))
+            for path in [*folder.glob("*.png"), folder / "sweep.csv", folder / "sweep.html"]:
+                client.log_artifact(run_id, str(path))
         client.set_terminated(run_id, status)
     except Exception as error:
         LOG.warning("MLflow did not take the sweep's table (%s); it is safe in %s", error, folder)

@@ -6,6 +6,7 @@ Everything is on disk before MLflow hears of it, so a failing store or server co
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
+from whest.console import plus_minus
 from whest.errors import ConfigError, WhestError
 from whest.recorded import REPORT, REPORT_SHA256, milliseconds, report_metrics
 
@@ -25,7 +27,11 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 PARENT_FILE = "parent_run_id"
 """In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
+PARENT_VARIABLE = "WHEST_PARENT_RUN"
+"""The same in a job's environment, for machines that don't share the folder."""
+SWEEP_JOB = "sweep_job"
 SQLITE = "sqlite:///"
+PAGE = "report.html"
 
 
 class Tracking(Protocol):
@@ -144,14 +150,21 @@ def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", fo
         _log_dataset(client, run.info.run_id, report)
         client.log_table(run.info.run_id, _mlp_table(report), "per_mlp.json")
         client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
-        for name in (REPORT, "config.yaml"):
+        for name in (REPORT, PAGE, "config.yaml", "predictions.npz"):
             if (folder / name).exists():
                 client.log_artifact(run.info.run_id, str(folder / name))
+        client.set_tag(run.info.run_id, "mlflow.note.content", run_note(experiment_id, run.info.run_id, report))
         status = {"finished": "FINISHED", "interrupted": "KILLED"}[report.meta.status]
         if report.has_errors and status == "FINISHED":
             status = "FAILED"
     finally:
         client.set_terminated(run.info.run_id, status, end_time=finished)
+
+
+def run_note(experiment_id: str, run_id: str, report: "Report") -> str:
+    """A run's description: its score and the way to its page, in Markdown; relative, so that it holds on any server."""
+    score = plus_minus(report.score.score, report.score.score_se)
+    return f"**{score}** · [open this run's page](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{PAGE})"
 
 
 def _log_figures(
@@ -195,9 +208,9 @@ def _tags(report: "Report", folder: Path) -> dict[str, str]:
         "command": report.meta.command,
         "mlflow.source.name": report.meta.command,
     }
-    parent = folder.parent / PARENT_FILE
-    if parent.exists():
-        tags["mlflow.parentRunId"] = parent.read_text().strip()
+    parent, told = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
+    if told or parent.exists():
+        tags |= {"mlflow.parentRunId": told or parent.read_text().strip(), SWEEP_JOB: folder.name}
     return tags
 
 

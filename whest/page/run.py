@@ -1,11 +1,13 @@
 """A run's page: the score, where the compute and the error went, every MLP, and how to do it again."""
 
 import json
+import logging
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from whest.console import figure, plus_minus
-from whest.figures import Answers, case_score, draw_layer_error, draw_mlp_scores, has_failed
+from whest.figures import Answers, answers_of, case_score, draw_layer_error, draw_mlp_scores, has_failed
 from whest.page.answers import answer_blocks
 from whest.page.blocks import (
     Block,
@@ -25,8 +27,12 @@ from whest.page.blocks import (
 from whest.page.charts import new_figure
 from whest.page.failures import failure_blocks, failure_words
 from whest.page.flops import flop_blocks, percent
-from whest.report import Json
+from whest.page.render import save_page
+from whest.recorded import read_report
+from whest.report import Json, Report
+from whest.tracking import PAGE
 
+LOG = logging.getLogger(__name__)
 MAX_ROWS = 1000
 FAILED = {
     "whest": "A failed MLP scores as zeros at multiplier 1.",
@@ -55,6 +61,24 @@ def run_page(document: Json, answers: Answers | None = None, config: str | None 
         subtitle=_subtitle(document),
         blocks=[*_notices(document), _headline(document), *_gauge(document), *(s for s in sections if s is not None)],
     )
+
+
+def save_run_page(report: Report, folder: Path) -> None:
+    """Leave report.html beside report.json. A page is for looking at: if it can't be made, nothing else is lost."""
+    config = folder / "config.yaml"
+    try:
+        composed = config.read_text() if config.exists() else None
+        save_page(run_page(report.to_json(), answers_of(report), composed), folder / PAGE)
+    except Exception as error:
+        LOG.warning("%s could not be made (%s: %s); the report is safe", folder / PAGE, type(error).__name__, error)
+
+
+def page_of_recorded(path: Path) -> tuple[Page, Path]:
+    """The page of a run that was recorded earlier, without its neurons; and the folder it was found in."""
+    run = read_report(path)
+    folder = path if path.is_dir() else path.parent
+    config = folder / "config.yaml"
+    return run_page(run.report, config=config.read_text() if config.exists() else None), folder
 
 
 def _subtitle(document: Json) -> str:

@@ -1,0 +1,40 @@
+"""A run's answers: the final layer's predicted means, kept beside the report so that seeds can be told apart later.
+
+The report's MSEs say how far an answer was off, not in which direction; that tells noise from bias.
+"""
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from whest.cache import write_atomically
+from whest.report import Report
+
+PREDICTIONS_FILE = "predictions.npz"
+Answers = dict[int, Float[np.ndarray, " width"]]
+
+
+def save_predictions(report: Report, folder: Path) -> None:
+    """Arrays `mlp_index` and `final_layer`; an MLP without a valid answer has no row."""
+    pairs = zip(report.cases, report.score.cases, strict=True)
+    answers = {
+        case.index: case.prediction.means[-1]
+        for case, scored in pairs
+        if case.prediction.means is not None and not scored.failed
+    }
+    layers = np.array(list(answers.values()), dtype=np.float32).reshape(len(answers), report.config["width"])
+    buffer = io.BytesIO()
+    np.savez(buffer, mlp_index=np.array(list(answers), dtype=np.int64), final_layer=layers)
+    write_atomically(folder / PREDICTIONS_FILE, buffer.getvalue())
+
+
+def read_predictions(path: Path) -> Answers | None:
+    """The answers by MLP; null where there are none, or the file is damaged (a zip checks itself)."""
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(zip(stored["mlp_index"].tolist(), stored["final_layer"], strict=True))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
