@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_harness import ROOT
 from recorded_store import Store
 
 pytest_plugins = ["cli_harness"]
@@ -18,6 +17,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
     pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes:DeprecationWarning"),  # MLflow's
 ]
+ROOT = Path(__file__).parent.parent
 PNG = b"\x89PNG\r\n\x1a\n"
 FHERMA = ("scoring=fherma", "scoring.tolerance=0.1")
 

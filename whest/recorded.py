@@ -121,7 +121,7 @@ def find_run_id(client: "MlflowClient", experiment_id: str, beginning: str, key:
 def report_metrics(report: Json) -> dict[str, float]:
     """The metrics a report is logged with: every number of its suite, and those of its config that people sort by."""
     results, rows = report["results"], report["results"].get("per_mlp", [])
-    suite = {name: value for name, value in results.items() if _is_number(value)}
+    suite = {name: value for name, value in results.items() if _is_number(value) and name != "peak_memory_bytes"}
     failures = {f"failures/{name}": n for name, n in results.get("failure_breakdown", {}).items()}
     config = {name: report["run_config"][name] for name in SORTED_BY if name in report["run_config"]}
     spent = {"run_duration_s": report["run_meta"]["run_duration_s"]}
