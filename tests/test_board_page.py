@@ -56,7 +56,7 @@ def test_the_board_in_a_browser(whest: Callable[..., Any], tmp_path: Path) -> No
     assert "<b>bold</b>" not in opened.stdout
 
     picture = ROOT / os.environ.get("WHEST_SCREENSHOTS", tmp_path) / "page-board.png"
-    browse(tmp_path / "profile", page, "--window-size=1180,1500", f"--screenshot={picture}")
+    browse(tmp_path / "profile", page, "--window-size=1180,1750", f"--screenshot={picture}")
     content = picture.read_bytes()
     assert content.startswith(PNG)
     assert len(content) > 20_000, "an empty page would be smaller"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -20,6 +20,7 @@ from whest.build import build_target
 from whest.errors import ConfigError, WhestError
 
 CONF = Path(__file__).parent.parent / "conf" / "leaderboard"
+steady = settings(deadline=None, derandomize=True)
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 POLICIES = {"whest": WhestPolicy, "fherma": FhermaPolicy, "prism": PrismPolicy, "ari": AriPolicy}
 
@@ -124,6 +125,7 @@ def test_prism_orders_by_the_grid_then_the_earliest_then_the_id() -> None:
     assert places(shipped("prism").rank(entries)) == [(1, "top"), (2, "earlier"), (3, "later"), (4, "a"), (5, "b")]
 
 
+@steady
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_prism_order_is_floor_of_the_rounded_grid(first: float, second: float) -> None:
     policy = shipped("prism")
@@ -147,6 +149,7 @@ def test_prism_weights_are_the_positive_best_scores_normalised() -> None:
     assert places(rows)[-1] == (3, "c")
 
 
+@steady
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=8))
 def test_prism_weights_sum_to_one_where_anybody_scored(scores: list[float]) -> None:
     rows = shipped("prism").rank([entry(f"p{i}", score) for i, score in enumerate(scores)])
@@ -204,6 +207,7 @@ def test_ari_overlapping_intervals_share_a_rank(intervals: list[tuple[float, flo
     assert overlap_ranks(intervals[::-1]) == ranks[::-1]
 
 
+@steady
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=10))
 def test_ari_ranks_are_components_of_the_overlap_graph(intervals: list[tuple[int, int]]) -> None:
     """Against components found by merging until nothing changes."""
@@ -251,6 +255,7 @@ def test_an_empty_board_has_no_rows(name: str) -> None:
     assert shipped(name).rank([]) == []
 
 
+@steady
 @given(st.permutations(range(9)), st.sampled_from(sorted(POLICIES)))
 def test_a_ranking_does_not_depend_on_the_order_of_the_runs(order: list[int], name: str) -> None:
     entries = [entry(f"p{i % 4}", float(i % 5), i % 3, run_id=str(i), seed=i, config="c") for i in range(9)]
@@ -316,6 +321,7 @@ def test_a_deadline_needs_a_date_with_a_time_zone(deadline: str) -> None:
         shipped("fherma", deadline=deadline)
 
 
+@steady
 @given(st.lists(st.integers(0, 5), max_size=12))
 def test_shared_ranks_count_who_is_ahead(keys: list[int]) -> None:
     keys.sort()

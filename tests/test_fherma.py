@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
@@ -28,6 +28,7 @@ pytestmark = [
 
 Whest = Callable[..., Any]
 CONF = Path(__file__).parent.parent / "conf" / "scoring" / "fherma.yaml"
+steady = settings(deadline=None, derandomize=True)
 LIMITS = Limits(1000.0, 0.0, 60.0, None)
 
 
@@ -117,6 +118,7 @@ def test_the_error_is_the_means_own_where_the_score_is_a_mean() -> None:
 percents, shares, seconds = st.floats(0, 100), st.floats(0, 1), st.floats(0, 1e6)
 
 
+@steady
 @given(percents, shares, seconds)
 def test_the_score_is_bounded(accuracy: float, failure_rate: float, time_s: float) -> None:
     found = RULE.formula(accuracy, failure_rate, time_s)
@@ -124,18 +126,21 @@ def test_the_score_is_bounded(accuracy: float, failure_rate: float, time_s: floa
     assert RULE.formula(accuracy, 1, time_s) == 0
 
 
+@steady
 @given(percents, percents, shares, seconds)
 def test_more_accuracy_never_lowers_it(low: float, high: float, failure_rate: float, time_s: float) -> None:
     low, high = sorted((low, high))
     assert RULE.formula(low, failure_rate, time_s) <= RULE.formula(high, failure_rate, time_s)
 
 
+@steady
 @given(percents, shares, seconds, seconds)
 def test_more_time_never_raises_it(accuracy: float, failure_rate: float, short: float, long: float) -> None:
     short, long = sorted((short, long))
     assert RULE.formula(accuracy, failure_rate, long) <= RULE.formula(accuracy, failure_rate, short)
 
 
+@steady
 @given(percents, shares, shares, seconds)
 def test_more_failures_bring_it_nearer_to_nothing(accuracy: float, few: float, many: float, time_s: float) -> None:
     few, many = sorted((few, many))
@@ -145,6 +150,7 @@ def test_more_failures_bring_it_nearer_to_nothing(accuracy: float, few: float, m
 tallies = st.builds(Tally, accuracy=st.none() | percents, attempted=st.booleans(), wall_time_s=seconds)
 
 
+@steady
 @given(st.lists(tallies, min_size=1, max_size=8), st.randoms())
 def test_the_order_of_cases_has_no_part_in_it(cases: list[Tally], random: Any) -> None:
     mixed = random.sample(cases, len(cases))

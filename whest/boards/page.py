@@ -120,7 +120,8 @@ def _tracks(board: Board) -> Table:
 
 def _picture(board: Board) -> Picture:
     rows = board.ranked[:MOST_DRAWN][::-1]
-    drawing, axes = new_figure(height=0.9 + 0.24 * len(rows))
+    drawing, axes = new_figure()
+    drawing.set_size_inches(7.5, 0.8 + 0.24 * len(rows))
     scores = [row.score or 0.0 for row in rows]
     errors = [row.score_se or 0.0 for row in rows]
     axes.errorbar(scores, range(len(rows)), xerr=errors, fmt="o", color=ACCENT, capsize=3)
@@ -129,4 +130,4 @@ def _picture(board: Board) -> Picture:
     axes.set(xscale="log" if is_wide else "linear", xlabel=f"score ({board.direction} is better)")
     best = rows[-1]
     alt = f"Scores with one standard error: {len(rows)} rows, the best {best.participant} at {figure(best.score)}."
-    return Picture(drawing, alt, "Bars are one standard error.")
+    return Picture(drawing, alt, "Bars are one standard error.", size="wide")
