@@ -3,29 +3,30 @@
     python benchmarks/frontier.py                        # all of it, into docs/frontier.png
     python benchmarks/frontier.py warmup phase1          # some rounds
     python benchmarks/frontier.py phase2 estimator=cov_prop estimator=third_cumulant
+    python benchmarks/frontier.py keep                   # with what outputs/frontier holds already
 
 The score is final-layer MSE × max(0.1, C/B), mean over MLPs ± standard error; *corrected* has the truth's own noise
 taken off. Rows of a round are sorted by it.
 """
 
+import json
 import math
 import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import mkdtemp
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from whest.api import compose, config_folder, score
 from whest.console import plus_minus
-from whest.report import Report
-from whest.scoring.whest import WhestScore
+from whest.report import Json
 
 ROUNDS = ("warmup", "phase1", "phase2")
 PICTURE = Path("docs/frontier.png")
+KEPT = Path("outputs/frontier")
 HEADINGS = (
     "round", "estimator", "corrected score ± SE", "score ± SE", "final-layer MSE", "FLOPs", "C/B", "vs sampling",
     "s an MLP", "MLPs",
@@ -39,17 +40,24 @@ class Result:
 
     round: str
     estimator: str
-    report: Report
+    report: Json
+    """As report.json has it."""
 
     @property
-    def suite(self) -> WhestScore:
-        assert isinstance(self.report.score, WhestScore)
-        return self.report.score
+    def suite(self) -> Json:
+        found: Json = self.report["results"]
+        return found
+
+    def each(self, name: str) -> list[float]:
+        return [mlp[name] for mlp in self.suite["per_mlp"]]
 
     @property
     def corrected(self) -> list[float]:
         """Each MLP's score without the truth's own noise."""
-        return [(c.final_layer_mse - c.truth_floor_mse) * c.score_multiplier for c in self.suite.cases]
+        parts = zip(
+            self.each("final_layer_mse"), self.each("truth_floor_mse"), self.each("score_multiplier"), strict=True
+        )
+        return [(mse - floor) * multiplier for mse, floor, multiplier in parts]
 
     @property
     def corrected_mean(self) -> float:
@@ -57,32 +65,34 @@ class Result:
 
     @property
     def flops(self) -> float:
-        return statistics.fmean(case.prediction.cost.flops for case in self.report.cases)
+        return statistics.fmean(self.each("flops_used"))
 
     @property
     def mse(self) -> float:
-        return self.suite.final_layer_mse_corrected or math.nan
+        return self.suite["final_layer_mse_corrected"] or math.nan
 
 
-def run(round_name: str, estimator: str) -> Result:
-    config = compose(f"round={round_name}", f"estimator={estimator}", "tracking=none")
-    report = score(config, Path(mkdtemp(prefix="whest-frontier-")))
-    return Result(round_name, estimator, report)
+def run(round_name: str, estimator: str, keep: bool) -> Result:
+    folder = KEPT / round_name / estimator
+    if not (keep and (folder / "report.json").exists()):
+        folder.mkdir(parents=True, exist_ok=True)
+        score(compose(f"round={round_name}", f"estimator={estimator}", "tracking=none"), folder)
+    return Result(round_name, estimator, json.loads((folder / "report.json").read_text()))
 
 
 def row(result: Result) -> str:
-    suite, n = result.suite, len(result.report.cases)
-    seconds = statistics.fmean(case.prediction.timing.wall_time_s for case in result.report.cases)
+    suite, n = result.suite, len(result.corrected)
+    ratio = suite["ratio_to_sampling"]
     cells = [
         result.round,
         f"`{result.estimator}`",
         plus_minus(result.corrected_mean, statistics.stdev(result.corrected) / math.sqrt(n)),
-        plus_minus(suite.score, suite.adjusted_final_layer_score_se),
-        f"{suite.final_layer_mse:.3g}",
+        plus_minus(suite["score"], suite["adjusted_final_layer_score_se"]),
+        f"{suite['final_layer_mse']:.3g}",
         f"{result.flops:.3g}",
-        f"{suite.mean_compute_utilization:.2%}",
-        "–" if suite.ratio_to_sampling is None else f"{suite.ratio_to_sampling:.3g}",
-        f"{seconds:.3g}",
+        f"{suite['mean_compute_utilization']:.2%}",
+        "–" if ratio is None else f"{ratio:.3g}",
+        f"{statistics.fmean(result.each('wall_time_s')):.3g}",
         str(n),
     ]
     return f"| {' | '.join(cells)} |"
@@ -100,7 +110,7 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
 def draw_round(axes: Axes, results: Sequence[Result]) -> None:
     shown = [result for result in results if result.mse > 0 and result.flops > 0]
-    budget = results[0].report.limits.budget
+    budget = float(results[0].report["run_config"]["flop_budget"])
     first = min(shown, key=lambda result: result.corrected_mean)
     best = first.corrected_mean
     flops = [1e5, 0.1 * budget, budget]
@@ -137,7 +147,7 @@ def main() -> None:
     for round_name in rounds:
         for estimator in asked or bundled:
             print(f"{round_name} {estimator}", file=sys.stderr, flush=True)
-            results.append(run(round_name, estimator))
+            results.append(run(round_name, estimator, "keep" in sys.argv))
     print(f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
     for round_name in rounds:
         for result in sorted((r for r in results if r.round == round_name), key=lambda r: -r.corrected_mean):

@@ -12,10 +12,9 @@ one.
 Savings: layer 1 on a basis is a Walsh–Hadamard transform of the turned weights, and so is z·W₂, whence relu(−z)·W₂ =
 relu(z)·W₂ − z·W₂ halves layer 2; `pruned_share` of the neurons of deep layers is left out (see `pruning`).
 `anchors=mean` adds what the exact first layer says of the deeper ones (see `chain`), `anchors=cumulants` what
-`matrix_core` says of the first eleven: less error at 256×32 for 3 % of the budget (`benchmarks/fit_anchors.py`). `strassen_levels` makes the
-products cheaper.
-Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs a design before pruning: all of phase1's budget, .72 of it after,
-.50 with four levels of Strassen's product and the anchors.
+`matrix_core` says of the first eleven: less error at 256×32 for 3 % of the budget (`benchmarks/fit_anchors.py`).
+Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs a design before pruning: all of phase1's budget, .72 of it after, .50 with
+four levels of Strassen's product.
 It wins where nets are too deep for an analytic closure and the budget is about a design.
 """
 
