@@ -19,6 +19,7 @@ LISTED = (
     "leaderboard",
     "experiment",
     "debug",
+    "hydra/launcher",
 )
 CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
 

@@ -12,9 +12,9 @@ from whest import page
 from whest.compare import Comparison, Pair, Split
 from whest.console import figure, plus_minus
 from whest.paired import Interval
-from whest.palette import ACCENT, ALARM, GRID, INK, MUTED
+from whest.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 
-PAIR_COLUMNS = ("against", "ratio", "difference", "t interval", "bootstrap", "wins", "MLPs needed")
+PAIR_COLUMNS = ("against", "ratio", "difference: t interval", "bootstrap", "wins", "MLPs needed")
 
 
 def print_comparison(comparison: Comparison, folder: Path, console: Console) -> None:
@@ -38,7 +38,7 @@ def print_comparison(comparison: Comparison, folder: Path, console: Console) -> 
 def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
     table = Table(box=None, header_style="bold")
     for i, column in enumerate(columns):
-        table.add_column(escape(column), justify="right" if i else "left")
+        table.add_column(escape(column), justify="right" if i else "left", no_wrap=i > 0)
     for row in rows:
         table.add_row(*map(escape, row))
     return table
@@ -53,7 +53,6 @@ def pair_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         (
             pair.b.name,
             f"{figure(pair.paired.ratio)} {between(pair.paired.ratio_interval)}",
-            figure(pair.paired.difference),
             between(pair.paired.t_interval),
             between(pair.paired.bootstrap_interval),
             f"{pair.paired.wins} of {pair.paired.n_mlps}",
@@ -98,8 +97,9 @@ def draw_comparison(comparison: Comparison) -> Figure:
 
 def draw_scores(axes: Axes, comparison: Comparison) -> None:
     first = comparison.sides[0]
-    for side in comparison.sides[1:]:
-        axes.scatter(first.scores, side.scores, s=18, alpha=0.7, label=page.literal(side.name))
+    for i, side in enumerate(comparison.sides[1:]):
+        colour = SERIES[i % len(SERIES)]
+        axes.scatter(first.scores, side.scores, s=18, alpha=0.7, color=colour, label=page.literal(side.name))
     ends = [min(side.scores.min() for side in comparison.sides), max(side.scores.max() for side in comparison.sides)]
     axes.plot(ends, ends, color=INK, linewidth=0.8)
     scale = "log" if ends[0] > 0 else "linear"
@@ -112,6 +112,8 @@ def draw_ratios(axes: Axes, comparison: Comparison) -> None:
     for place, pair in enumerate(shown):
         _draw_ratio(axes, place, pair)
     axes.axvline(1, color=INK, linewidth=0.8)
+    if all(pair.paired.ratio_interval is not None and pair.paired.ratio_interval.low > 0 for pair in shown):
+        axes.set_xscale("log")  # half and double are as far from one
     axes.set_yticks(range(len(shown)), [page.literal(pair.b.name) for pair in shown])
     axes.set_ylim(-0.8, len(shown) - 0.2)
     axes.invert_yaxis()
@@ -125,7 +127,7 @@ def _draw_ratio(axes: Axes, place: int, pair: Pair) -> None:
     ratio, interval = pair.paired.ratio, pair.paired.ratio_interval
     colour = ACCENT if pair.paired.is_resolved else MUTED
     if interval is not None:
-        axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=2)
+        axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=2, marker="|", markersize=12)
     assert ratio is not None
     axes.plot([ratio], [place], marker="o", color=colour if interval else ALARM)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hydra.errors import HydraException
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 from whest.api import config_folder, recompose
@@ -22,7 +24,7 @@ from whest.experiment import Experiment, protocol_of, run
 from whest.page import save_page
 from whest.predictions import PREDICTIONS_FILE, read_predictions
 from whest.progress import open_progress
-from whest.recorded import read_report
+from whest.recorded import UnreadableError, read_report
 from whest.tracking import MlflowTracking
 
 LOG = logging.getLogger(__name__)
@@ -69,7 +71,10 @@ def gather_entrants(
                 place = folder / f"{len(gathered) + 1}-{Path(choice.text.split()[0]).stem}"
                 gathered.append(_plan(choice, place, overrides, command))
         else:
-            gathered += read_entrants(text, tracking, estimators)
+            try:
+                gathered += read_entrants(text, tracking, estimators)
+            except UnreadableError as error:
+                raise ConfigError(f"compare.runs has {text}: {error}") from None
     if len(gathered) < 2:
         raise ConfigError(
             f"compare.runs={options.runs} must name two runs or more: compare.runs=[cov_prop,mean_prop], MLflow run "
@@ -91,7 +96,10 @@ def _plan(choice: Choice, folder: Path, overrides: Sequence[str], command: str) 
         )
     kept = [word for word, key in keys.items() if key != "job" and not key.startswith("compare")]
     words = [*kept, *choice.overrides]
-    config = recompose(words)
+    try:
+        config = recompose(words)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(f"compare.runs has {choice.text!r}: {str(error).strip()}") from None
     return Planned(choice, config, build_experiment(config, folder, words, command), folder)
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from omegaconf import OmegaConf
 from whest.paired import Paired
 
 Json = dict[str, Any]
+COMMAND = ("python", "-m", "whest")
 COLUMNS = (
     "job",
     "overrides",
@@ -87,7 +89,7 @@ def row_of(job: int, overrides: str, report: Json) -> SweepRow:
     flags = [name.replace("_", " ") for name, n in results["failure_breakdown"].items() if n and name != "error"]
     return SweepRow(
         job=job,
-        overrides=overrides or report["run_meta"]["command"].removeprefix("python -m whest "),
+        overrides=overrides or " ".join(shlex.split(report["run_meta"]["command"])[len(COMMAND) :]),
         status="failed" if results["failure_breakdown"]["error"] else report["run_meta"]["status"],
         estimator=config["estimator"]["name"],
         label=config["estimator"]["name"],
