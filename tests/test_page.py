@@ -194,11 +194,11 @@ def test_what_runs_is_taken_out_of_a_drawing() -> None:
         '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" onload="alert(1)">'
         '<script>alert(1)</script><a xlink:href="javascript:alert(1)"><text>x</text></a><foreignObject/>'
         '<image xlink:href="http://example.org/x.png"/><path id="p" d="M 0 0.123456 L 1 1" onclick="alert(1)"/>'
-        '<use xlink:href="#p"/></svg>'
+        '<use xlink:href="#p" style="fill: #fafafa"/><g fill="#f0f0f0" style="fill: url(http://x)"/></svg>'
     )
     assert svg_of(svg, 'a "word"', 7) == (
         '<svg role="img" aria-label="a &quot;word&quot;"><image /><path id="f7-0" d="M 0 0.12 L 1 1" />'
-        '<use href="#f7-0" /></svg>'
+        '<use href="#f7-0" style="fill: #fafafa" /><g fill="#f0f0f0" /></svg>'
     )
     with pytest.raises(ValueError, match="SVG"):
         svg_of("<p/>", "x")
@@ -339,7 +339,7 @@ def test_a_run_without_any_mlp_has_a_page(whest: Whest, tmp_path: Path) -> None:
         (["job=page", "path=nowhere"], "nowhere can't be read"),
         (["job=ui", "tracking=none"], "tracking=none keeps no runs to show"),
         (["job=ui", "tracking.uri=http://127.0.0.1:1"], "tracking.uri=http://127.0.0.1:1 is a server"),
-        (["job=ui", "port=0"], "port must be at least 1, got 0"),
+        (["job=ui", "port=0"], "port must be greater than or equal to 1, got 0"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(whest: Whest, outputs: Path, arguments: list[str], complaint: str) -> None:

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
-from whest.cache import write_atomically
 from whest.experiment import Experiment, protocol_of
 from whest.report import Report
 
@@ -65,4 +64,6 @@ def keep_point(folder: Path, point: str, report: Report) -> None:
     """Written last, when the report is on disk and MLflow has heard of it: what carries this file is finished."""
     sha256 = hashlib.sha256((folder / "report.json").read_bytes()).hexdigest()
     kept = {"point": point, "report_sha256": sha256, "score": report.score.score}
+    from whest.cache import write_atomically  # brings JAX, which --help has no use for
+
     write_atomically(folder / POINT_FILE, json.dumps(kept, indent=2).encode())

@@ -22,8 +22,7 @@ WIDTH = 4.5
 """Inches: on a phone a point is then about a pixel, so labels stay readable."""
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 XML = "{http://www.w3.org/XML/1998/namespace}"
-REFERENCE = re.compile(r"(?<!&)#([a-zA-Z][\w-]*)(?=$|\))")
-"""An id pointed to, as `#id` or `url(#id)`; a colour has no closing bracket and never starts an attribute."""
+URL = re.compile(r"url\(#([^)]+)\)")
 LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
 TEXTUAL = ("text", "tspan", "title", "desc")
 NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "grid"} | {
@@ -101,7 +100,7 @@ def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
     if root.tag != f"{SVG}svg":
         raise ValueError(f"a picture must be an SVG element, got {root.tag}")
     _remove_active(root)
-    referred = {ref for element in root.iter() for value in element.attrib.values() for ref in REFERENCE.findall(value)}
+    referred = {ref for element in root.iter() for item in element.attrib.items() for ref in _references(*item)}
     ids = {ref: f"f{number}-{i}" for i, ref in enumerate(sorted(referred))}
     for element in root.iter():
         element.tag = element.tag.removeprefix(SVG)
@@ -134,22 +133,28 @@ def _remove_active(element: ElementTree.Element) -> None:
             _remove_active(child)
 
 
+def _references(name: str, value: str) -> list[str]:
+    """The ids an attribute points to: a link to `#id`, or `url(#id)` in any other."""
+    return [value[1:]] if name.endswith("href") and value.startswith("#") else URL.findall(value)
+
+
 def _is_kept(name: str, value: str, ids: Mapping[str, str]) -> bool:
     if name == "id":
         return value in ids
     if name.endswith("href"):
         return value.startswith(("#", "data:image/png"))
-    return not name.lower().startswith("on") and not name.startswith(XML)
+    is_loading = "url(" in URL.sub("", value)
+    return not is_loading and not name.lower().startswith("on") and not name.startswith(XML)
 
 
 def _rewrite(name: str, value: str, ids: Mapping[str, str]) -> str:
     if name == "id":
         return ids[value]
-    if value.startswith("data:"):
-        return value
+    if name.endswith("href"):
+        return f"#{ids[value[1:]]}" if value.startswith("#") else value
     for colour, variable in VARIABLES.items():
         value = value.replace(colour, variable)
-    value = REFERENCE.sub(lambda match: f"#{ids[match[1]]}", value)
+    value = URL.sub(lambda match: f"url(#{ids[match[1]]})", value)
     return LONG_NUMBER.sub(r"\1", value) if name in ("d", "x", "y", "width", "height", "transform") else value
 
 

@@ -250,7 +250,7 @@ def _reproduction_blocks(document: Json) -> list[Block]:
 def _drawn_seed(document: Json) -> str:
     """Fresh MLPs whose seed nobody gave were drawn from one all the same."""
     told, command = document["run_config"], document["run_meta"]["command"]
-    is_drawn = told["dataset"]["name"] == "fresh" and told["seed"] is None and "seed=" not in command
+    is_drawn = told["dataset"]["name"] == "fresh" and told["seed"] is None and "dataset.seed=" not in command
     return f" seed={told['dataset']['seed']}" if is_drawn else ""
 
 
