@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_harness import ROOT
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
 
 pytest_plugins = ["cli_harness"]
+ROOT = Path(__file__).parent.parent
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.slow,
