@@ -18,7 +18,7 @@ from whest.progress import Progress, SilentProgress
 from whest.recorded import protocol_hash
 from whest.report import Report, RunMeta, save_report
 from whest.sampling import flops_per_sample
-from whest.scoring.whest import WhestRule
+from whest.scoring.whitebox import WhiteboxRule
 from whest.tasks.whitebox import Whitebox
 from whest.tracking import Tracking
 from whest.truth import describe_sampler
@@ -29,7 +29,7 @@ class Experiment:
     """A task to carry out, the rule that scores it, and where it is remembered."""
 
     task: Whitebox
-    rule: WhestRule
+    rule: WhiteboxRule
     tracking: Tracking
     notes: Mapping[str, Any]
     """What the report repeats of the config: round, seed, device, isolation, caps, participant."""

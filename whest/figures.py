@@ -102,24 +102,27 @@ def draw_layer_error(axes: Axes, results: Json, floor: Float[np.ndarray, " depth
 
 
 def draw_mlp_scores(axes: Axes, results: Json) -> None:
-    """Each MLP's adjusted score, in order; failed ones stand out."""
-    rows = sorted(results["per_mlp"], key=_case_score)
-    scores = np.array([row["adjusted_final_layer_score"] for row in rows], dtype=float)
+    """Each MLP's part in the score, in order; failed ones stand out."""
+    field, label = case_score(results)
+    rows = sorted(results["per_mlp"], key=lambda row: math.inf if row[field] is None else row[field])
+    scores = np.array([row[field] for row in rows], dtype=float)
     failed = np.array([has_failed(row) for row in rows])
     places = np.arange(1, len(rows) + 1)
-    axes.axhline(float(scores.mean()), color=INK, linewidth=1, label="mean")
+    if np.isfinite(scores).any():
+        axes.axhline(float(np.nanmean(scores)), color=INK, linewidth=1, label="mean")
     for is_chosen, colour, label in ((~failed, ACCENT, "answered"), (failed, ALARM, "failed")):
         if is_chosen.any():
             axes.plot(places[is_chosen], scores[is_chosen], "o", markersize=4.5, color=colour, label=label)
-    axes.set(xlabel="MLPs, in order of score", ylabel="score")
-    _set_scale(axes, scores)
+    axes.set(xlabel="MLPs, in order of score", ylabel=label)
+    _set_scale(axes, scores[np.isfinite(scores)])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False)
 
 
-def _case_score(row: Json) -> float:
-    score: float | None = row["adjusted_final_layer_score"]
-    return math.inf if score is None else score
+def case_score(results: Json) -> tuple[str, str]:
+    """The figure of a `per_mlp` row that shows its part in the score, and its name."""
+    told = results.get("case_score", {"field": "adjusted_final_layer_score", "label": "adjusted final-layer score"})
+    return told["field"], told["label"]
 
 
 def has_failed(row: Json) -> bool:

@@ -101,6 +101,21 @@ def describe_dataset(config: Config, folder: Path, overrides: list[str]) -> None
     print_info(path, open_console())
 
 
+def make_leaderboard(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.boards.job import carry_out_board
+    from whest.console import open_console
+
+    carry_out_board(config, overrides, open_console())
+
+
+def judge(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.boards.job import carry_out_judgement
+
+    run_id, verdicts = carry_out_judgement(config, overrides)
+    for verdict in verdicts:
+        _say(f"{run_id}: {verdict.verdict} at {verdict.at}, {verdict.reason}")
+
+
 def list_choices(config: Config, folder: Path, overrides: list[str]) -> None:
     from whest.catalogue import print_catalogue
 
@@ -148,6 +163,8 @@ JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
     "ui": show_ui,
     "list": list_choices,
     "clean": clean_caches,
+    "leaderboard": make_leaderboard,
+    "judge": judge,
 }
 
 

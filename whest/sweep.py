@@ -16,7 +16,6 @@ from filelock import FileLock, Timeout
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from whest.cache import write_atomically
 from whest.points import SWEEP_FILE
 from whest.sweep_table import COLUMNS, SweepRow, read_sweep, write_table
 from whest.tracking import PARENT_FILE, PARENT_VARIABLE, SWEEP_JOB, MlflowTracking
@@ -104,6 +103,8 @@ def _lock(folder: Path) -> FileLock | None:
 
 
 def write_state(folder: Path, words: str, state: str) -> None:
+    from whest.cache import write_atomically  # brings JAX, which --help has no use for
+
     write_atomically(folder / SWEEP_FILE, json.dumps({"words": words, "state": state}).encode())
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from filelock import FileLock
 
 from whest.console import plus_minus
-from whest.errors import WhestError
+from whest.errors import ConfigError, WhestError
 from whest.recorded import REPORT, REPORT_SHA256, milliseconds, report_metrics
 
 if TYPE_CHECKING:
@@ -86,6 +86,25 @@ class MlflowTracking:
                 _create_store(database)
             client = MlflowClient(self.tracking_uri)
             return client, _experiment_id(client, self.experiment, database.parent / "mlartifacts")
+
+    def reopen(self) -> tuple["MlflowClient", str]:
+        """A client, and the experiment's id, of a store that is there: whoever only reads makes none."""
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        where = f"tracking.uri={self.tracking_uri}"
+        if self.tracking_uri.startswith(SQLITE) and not Path(self.tracking_uri.removeprefix(SQLITE)).exists():
+            raise ConfigError(f"{where} has no runs yet: score something first, or name another outputs_dir")
+        try:
+            client = MlflowClient(self.tracking_uri)
+            found = client.get_experiment_by_name(self.experiment)
+            names = ", ".join(experiment.name for experiment in client.search_experiments())
+        except (MlflowException, SQLAlchemyError) as error:
+            raise WhestError(f"{where} can't be read ({str(error).splitlines()[0]})") from None
+        if found is None or found.lifecycle_stage == "deleted":
+            raise ConfigError(f"tracking.experiment={self.experiment} is not in {self.tracking_uri}: it has {names}")
+        return client, str(found.experiment_id)
 
 
 @contextmanager
@@ -217,10 +236,9 @@ def _mlp_table(report: "Report") -> dict[str, list[Any]]:
     rows = [
         {
             "mlp": case.name,
-            "adjusted_final_layer_score": scored.adjusted_final_layer_score,
+            **scored.own_figures,
             "final_layer_mse": scored.final_layer_mse,
             "all_layers_mse": scored.all_layers_mse,
-            "score_multiplier": scored.score_multiplier,
             "flops_used": case.prediction.cost.flops,
             "wall_time_s": case.prediction.timing.wall_time_s,
             "failed": scored.failed,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from whest.console import figure, plus_minus
-from whest.figures import Answers, answers_of, draw_layer_error, draw_mlp_scores, has_failed
+from whest.figures import Answers, answers_of, case_score, draw_layer_error, draw_mlp_scores, has_failed
 from whest.page.answers import answer_blocks
 from whest.page.blocks import (
     Block,
@@ -34,6 +34,11 @@ from whest.tracking import PAGE
 
 LOG = logging.getLogger(__name__)
 MAX_ROWS = 1000
+FAILED = {
+    "whest": "A failed MLP scores as zeros at multiplier 1.",
+    "fherma": "A failed MLP has no accuracy and lowers the whole score.",
+}
+"""What a rule makes of failures."""
 
 
 def run_page(document: Json, answers: Answers | None = None, config: str | None = None) -> Page:
@@ -97,7 +102,7 @@ def _notices(document: Json) -> list[Block]:
         notices.append(
             Text(
                 f"{results['n_failed_mlps']} of {len(results['per_mlp'])} MLPs failed ({words}). "
-                "A failed MLP scores as zeros at multiplier 1.",
+                f"{FAILED.get(document['run_config']['scoring']['name'], '')}",
                 "bad",
             )
         )
@@ -128,9 +133,9 @@ def _facts(document: Json) -> list[Fact]:
             f"{figure(results['final_layer_mse_corrected'])} without the truth's own noise",
         ),
         Fact("all-layers MSE", figure(results["all_layers_mse"]), f"mean over {told['depth']} layers"),
-        Fact("multiplier", figure(results["mean_score_multiplier"]), "max(floor, C/B), mean over MLPs"),
+        *_rule_facts(results),
     ]
-    ratio = results["ratio_to_sampling"]
+    ratio = results.get("ratio_to_sampling")
     if ratio is not None:
         words = "better than" if ratio < 1 else "worse than"
         facts.append(Fact("against sampling", f"{ratio:.3g}×", f"{words} plain sampling with the same compute"))
@@ -139,6 +144,18 @@ def _facts(document: Json) -> list[Fact]:
     facts.append(Fact("time", f"{sum(walls) / len(walls):.3g} s an MLP", compiled))
     failed = results["n_failed_mlps"]
     facts.append(Fact("failed MLPs", f"{failed} of {len(walls)}", "", "bad" if failed else "plain"))
+    return facts
+
+
+def _rule_facts(results: Json) -> list[Fact]:
+    """What only some rules have."""
+    facts = []
+    if "mean_score_multiplier" in results:
+        facts.append(Fact("multiplier", figure(results["mean_score_multiplier"]), "max(floor, C/B), mean over MLPs"))
+    if "accuracy" in results:
+        facts.append(Fact("accuracy", f"{results['accuracy']:.4g} %", "of final-layer neurons within the tolerance"))
+        facts.append(Fact("price of time", f"{results['time_deduction']:.4g}", "points off for the mean wall time"))
+        facts.append(Fact("price of failures", f"× {results['failure_factor']:.4g}", "of what is left"))
     return facts
 
 
@@ -165,7 +182,9 @@ def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
     by_mlp, mlp_axes = new_figure()
     draw_mlp_scores(mlp_axes, results)
     mses = results["per_layer_mse"]
-    worst, best = results["worst_mlp_adjusted_final_layer_score"], results["best_mlp_adjusted_final_layer_score"]
+    field, label = case_score(results)
+    parts = [row[field] for row in results["per_mlp"] if row[field] is not None]
+    low, high = min(parts, default=None), max(parts, default=None)
     noise = results["truth_floor_mse"]
     hidden = [f"{mse:.1e} at layer {i}" for i, mse in enumerate(mses, 1) if mse and mse < layer_axes.get_ylim()[0]]
     below = f" Below the axis: {', '.join(hidden)}." if hidden else ""
@@ -178,19 +197,20 @@ def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
         ),
         Picture(
             by_mlp,
-            f"Score of each of {len(results['per_mlp'])} MLPs in order, from {figure(best)} to {figure(worst)}.",
-            f"Score by MLP, from {figure(best)} to {figure(worst)}.",
+            f"{label} of each of {len(results['per_mlp'])} MLPs in order, from {figure(low)} to {figure(high)}.",
+            f"Each MLP's {label}, from {figure(low)} to {figure(high)}.",
         ),
     ]
 
 
 def _mlp_table(document: Json) -> Table:
     results, budget = document["results"], document["run_config"]["flop_budget"]
+    field, label = case_score(results)
     rows = [
         [
             row["mlp_index"],
             row["mlp_name"],
-            row["adjusted_final_layer_score"],
+            row[field],
             row["final_layer_mse"],
             row["all_layers_mse"],
             percent(row["effective_compute"] / budget),
@@ -203,7 +223,7 @@ def _mlp_table(document: Json) -> Table:
     columns: list[Column | str] = [
         "#",
         "MLP",
-        "score",
+        Column("score" if "adjusted" in field else field, label),
         "final-layer MSE",
         "all-layers MSE",
         Column("C/B", "effective compute over the budget"),
