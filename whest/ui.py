@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 VIEW = "whest"
 COLUMNS = (
+    ("attributes", ("Description",)),
     ("metrics", ("score", "score_se", "mean_compute_utilization", "ratio_to_sampling", "n_failed_mlps")),
     ("params", ("flop_budget",)),
     ("tags", ("estimator", "round", "participant", "protocol_hash")),
-    ("attributes", ("Description",)),
 )
-WIDTHS = (110, 110, 190, 150, 120, 130, 120, 90, 120, 150, 260)
+WIDTHS = (330, 160, 160, 190, 160, 120, 130, 120, 90, 120, 150)
 EXPERIMENT_NOTE = """\
 `score` is the mean over MLPs, lower is better, `score_se` its standard error. `mean_compute_utilization` is C/B, what
 was spent of the budget. `ratio_to_sampling` compares with plain sampling at the same compute: below 1 is better.
