@@ -6,13 +6,15 @@ outside the wall time; a warm-up call runs before anything is timed.
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from jaxtyping import Array, Float, UInt32
 
 from whest.case import Failure, Prediction, ShapeMismatch
@@ -24,6 +26,9 @@ from whest.rounds import count_rounds
 
 Function = Callable[..., Any]
 """`(weights, seed, key_data) -> means`, ready to be traced."""
+LARGEST_KEPT = 30_000
+"""Equations of a program that is kept on disk once compiled: jax 0.10 was seen to crash as it read back one of 40,000
+(matrix_core at 1024×16), while one of 24,000 (kerdock at 256×32) comes back whole."""
 
 
 @dataclass(frozen=True)
@@ -110,8 +115,25 @@ def compile_program(function: Function, context: SetupContext) -> Program | Fail
 
 
 def _compile_plain(traced: Any) -> Callable[..., tuple[Array, None]]:
-    compiled = traced.lower().compile()
+    with _kept_on_disk(len(traced.jaxpr.eqns) <= LARGEST_KEPT):
+        compiled = traced.lower().compile()
     return lambda *arguments: (compiled(*arguments), None)
+
+
+@contextmanager
+def _kept_on_disk(is_kept: bool) -> Iterator[None]:
+    """JAX's cache of compiled programs, or none of it."""
+    folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    if is_kept or folder is None:
+        yield
+        return
+    try:
+        jax.config.update("jax_compilation_cache_dir", None)
+        reset_cache()
+        yield
+    finally:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        reset_cache()
 
 
 def _compile_counting(program: Any, estimate: Estimate, context: SetupContext) -> Callable[..., tuple[Array, Array]]:
