@@ -276,6 +276,7 @@ def test_a_run_leaves_its_page_on_disk_and_in_mlflow(whest: Whest, outputs: Path
     assert run.report["run_meta"]["protocol_hash"] in words
     assert f"seed={run.report['run_config']['dataset']['seed']}" in words
     assert "floor 10%" in words
+    assert page.count(">adjusted final-layer score</text>") == 1, "an axis says what it shows"
     assert "dot_general" in words
     assert len(page) < 400_000
     assert all(label for label in Outline(page).all("aria-label"))

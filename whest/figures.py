@@ -103,7 +103,7 @@ def draw_layer_error(axes: Axes, results: Json, floor: Float[np.ndarray, " depth
 
 def draw_mlp_scores(axes: Axes, results: Json) -> None:
     """Each MLP's part in the score, in order; failed ones stand out."""
-    field, label = case_score(results)
+    field, measure = case_score(results)
     rows = sorted(results["per_mlp"], key=lambda row: math.inf if row[field] is None else row[field])
     scores = np.array([row[field] for row in rows], dtype=float)
     failed = np.array([has_failed(row) for row in rows])
@@ -113,7 +113,7 @@ def draw_mlp_scores(axes: Axes, results: Json) -> None:
     for is_chosen, colour, label in ((~failed, ACCENT, "answered"), (failed, ALARM, "failed")):
         if is_chosen.any():
             axes.plot(places[is_chosen], scores[is_chosen], "o", markersize=4.5, color=colour, label=label)
-    axes.set(xlabel="MLPs, in order of score", ylabel=label)
+    axes.set(xlabel="MLPs, in order of score", ylabel=measure)
     _set_scale(axes, scores[np.isfinite(scores)])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False)
