@@ -10,10 +10,9 @@ from pathlib import Path
 from whest.cache import write_atomically
 from whest.experiment import Experiment, protocol_of
 from whest.report import Report
+from whest.tracking import SWEEP_FILE
 
 POINT_FILE = "point.json"
-SWEEP_FILE = "sweep_state.json"
-"""In a sweep's folder, above its jobs."""
 
 
 def point_hash(experiment: Experiment) -> str:

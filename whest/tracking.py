@@ -28,6 +28,8 @@ PARENT_FILE = "parent_run_id"
 """In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
 PARENT_VARIABLE = "WHEST_PARENT_RUN"
 """The same in a job's environment, for machines that don't share the folder."""
+SWEEP_FILE = "sweep_state.json"
+"""In a sweep's folder, above its jobs: which sweep it is, and whether it is finished."""
 SWEEP_JOB = "sweep_job"
 SQLITE = "sqlite:///"
 
