@@ -3,8 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+PORT ?= 5000
 
-.PHONY: help setup run test test-all check format ui launchers system-deps bench peer wheel clean-cache
+.PHONY: help setup run test test-all check format ui launchers system-deps screenshots bench peer wheel clean-cache
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,14 +35,18 @@ format: $(STAMP)  ## let ruff tidy the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-ui: $(STAMP)  ## MLflow's pages on the runs so far, at http://127.0.0.1:5000
-	$(BIN)/mlflow ui --backend-store-uri sqlite:///$(CURDIR)/outputs/mlflow.db --host 127.0.0.1 --port 5000
+ui: $(STAMP)  ## MLflow's pages on the runs so far, at http://127.0.0.1:5000 (or PORT=…)
+	$(BIN)/python -m whest job=ui port=$(PORT)
 
 launchers: $(STAMP)  ## add joblib, submitit, Ray, Optuna and PostgreSQL's driver to .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[joblib,submitit,ray,optuna,postgres]'
 
-system-deps:  ## install what the slow tests need of Debian: Chromium, PostgreSQL
+system-deps: $(STAMP)  ## install what the slow tests need of Debian: Chromium, PostgreSQL
 	apt-get install --yes --no-install-recommends chromium postgresql
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+
+screenshots: $(STAMP)  ## make the pictures of pages in docs/ anew, in a real browser
+	WHEST_SCREENSHOTS=docs $(BIN)/python -m pytest -m slow tests/test_*page*.py
 
 bench: $(STAMP)  ## regenerate the README's figures
 	$(BIN)/python benchmarks/frontier.py

@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 from whest.api import compose, config_folder, score
 from whest.console import plus_minus
 from whest.report import Report
+from whest.scoring.whest import WhestScore
 
 ROUNDS = ("warmup", "phase1", "phase2")
 PICTURE = Path("docs/frontier.png")
@@ -41,9 +42,14 @@ class Result:
     report: Report
 
     @property
+    def suite(self) -> WhestScore:
+        assert isinstance(self.report.score, WhestScore)
+        return self.report.score
+
+    @property
     def corrected(self) -> list[float]:
         """Each MLP's score without the truth's own noise."""
-        return [(c.final_layer_mse - c.truth_floor_mse) * c.score_multiplier for c in self.report.score.cases]
+        return [(c.final_layer_mse - c.truth_floor_mse) * c.score_multiplier for c in self.suite.cases]
 
     @property
     def corrected_mean(self) -> float:
@@ -55,8 +61,7 @@ class Result:
 
     @property
     def mse(self) -> float:
-        suite = self.report.score
-        return suite.final_layer_mse_corrected or math.nan
+        return self.suite.final_layer_mse_corrected or math.nan
 
 
 def run(round_name: str, estimator: str) -> Result:
@@ -66,7 +71,7 @@ def run(round_name: str, estimator: str) -> Result:
 
 
 def row(result: Result) -> str:
-    suite, n = result.report.score, len(result.report.cases)
+    suite, n = result.suite, len(result.report.cases)
     seconds = statistics.fmean(case.prediction.timing.wall_time_s for case in result.report.cases)
     cells = [
         result.round,

@@ -9,7 +9,7 @@ from whest.child import WorkerLimits
 from whest.dataset import FreshDataset
 from whest.estimator import EstimatorSpec, SetupContext
 from whest.isolation import Isolation, open_runner
-from whest.scoring.whest import CaseScore, WhestRule
+from whest.scoring.whest import WhestCase, WhestRule
 from whest.truth import PlainTruth
 
 WIDTH, DEPTH = 16, 3
@@ -44,7 +44,7 @@ def predict(source, folder, n_mlps=1, **options) -> list[Prediction]:
         return [runner.predict(DATASET.mlp(row)) for row in DATASET.rows[:n_mlps]]
 
 
-def score(prediction: Prediction, wall_time_limit_s: float = 20.0, budget: int = BUDGET) -> CaseScore:
+def score(prediction: Prediction, wall_time_limit_s: float = 20.0, budget: int = BUDGET) -> WhestCase:
     """The case as the rule sees it."""
     *_, moments = PlainTruth(2000).stream(DATASET.mlp(DATASET.rows[0]))
     case = WhiteboxCase(0, "x", moments.truth(), prediction, None)

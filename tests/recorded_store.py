@@ -1,8 +1,12 @@
 """A real MLflow store with real runs, scored once each and logged as often as a test wants them."""
 
+import atexit
 import json
+import shutil
+import tempfile
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +25,6 @@ class Store:
 
     def __init__(self, outputs: Path) -> None:
         self.outputs, self.n_runs = outputs, 0
-        self._reports: dict[tuple[str, ...], Report] = {}
 
     @property
     def client(self) -> Any:
@@ -31,17 +34,21 @@ class Store:
 
     def scored(self, estimator: str, *overrides: str) -> Path:
         """The folder of a run that was carried out, untracked."""
-        choice = (f"estimator={estimator}", *overrides)
-        folder = self.outputs / "scored" / "_".join(choice).replace("/", "-")
-        if choice not in self._reports:
-            folder.mkdir(parents=True)
-            self._reports[choice] = score(compose(*TINY, *choice, f"outputs_dir={self.outputs}"), folder)
-        return folder
+        return self._scored(estimator, *overrides)[0]
+
+    @classmethod
+    @cache
+    def _scored(cls, *choice: str) -> tuple[Path, Report]:
+        outputs = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, outputs, ignore_errors=True)
+        config = compose(*TINY, f"estimator={choice[0]}", *choice[1:], f"outputs_dir={outputs}")
+        folder = outputs / "run"
+        folder.mkdir()
+        return folder, score(config, folder)
 
     def add(self, estimator: str, *overrides: str, participant: str = "", hours: float = 0.0, **config: Any) -> str:
         """Log that run as `participant`'s, finished so many hours after noon; its MLflow id."""
-        self.scored(estimator, *overrides)
-        report = self._reports[(f"estimator={estimator}", *overrides)]
+        _, report = self._scored(estimator, *overrides)
         finished = NOON + timedelta(hours=hours)
         meta = replace(report.meta, run_started_at_utc=finished - timedelta(seconds=3), run_finished_at_utc=finished)
         noted = {**report.config, "participant": participant or estimator, **config}

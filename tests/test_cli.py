@@ -259,7 +259,7 @@ def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Pat
     assert build_group(values, "truth").n_samples >= 2
     build_group(values, "dataset", **({"seed": 0} if values["dataset"].get("seed", 0) is None else {}))
     assert hasattr(estimator_spec(values["estimator"]).create(), "predict")
-    for key, swept in hydra.sweeper.get("params", {}).items() if group == "experiment" else ():
+    for key, swept in (hydra.sweeper.get("params") or {}).items() if group == "experiment" else ():
         for value in str(swept).split(","):
             composed(f"{key}={value}")
 

@@ -16,7 +16,7 @@ from whest.build import build_target
 from whest.case import ErrorCode, Failure, Limits, Prediction, WhiteboxCase
 from whest.errors import ConfigError
 from whest.meter import Charge, Cost, Timing
-from whest.scoring.whest import CaseScore, Score, WhestRule
+from whest.scoring.whest import WhestCase, WhestRule, WhestScore
 from whest.traced import checked_prediction
 from whest.truth import Truth
 
@@ -47,15 +47,15 @@ def make_case(
     return WhiteboxCase(0, "megan-chang", truth, Prediction(values, cost, timing or Timing(), failure), None)
 
 
-def score(*cases: WhiteboxCase, under: Limits | None = None) -> Score:
+def score(*cases: WhiteboxCase, under: Limits | None = None) -> WhestScore:
     return RULE.score(cases, under or limits(), FLOPS_PER_SAMPLE)
 
 
-def score_one(case: WhiteboxCase, under: Limits | None = None) -> CaseScore:
+def score_one(case: WhiteboxCase, under: Limits | None = None) -> WhestCase:
     return RULE.score_case(case, under or limits(), FLOPS_PER_SAMPLE)
 
 
-def raised_flags(scored: CaseScore) -> set[str]:
+def raised_flags(scored: WhestCase) -> set[str]:
     return {name for name, raised in asdict(scored.flags).items() if raised}
 
 

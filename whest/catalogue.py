@@ -16,6 +16,7 @@ LISTED = (
     "scoring",
     "isolation",
     "tracking",
+    "leaderboard",
     "experiment",
     "debug",
     "hydra/launcher",

@@ -19,7 +19,20 @@ if TYPE_CHECKING:
 
 Node = Mapping[str, Any]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Job = Literal["score", "bake", "merge", "combine", "info", "list", "clean", "compare"]
+Job = Literal[
+    "score",
+    "bake",
+    "merge",
+    "combine",
+    "info",
+    "page",
+    "ui",
+    "list",
+    "clean",
+    "compare",
+    "leaderboard",
+    "judge",
+]
 Size = Annotated[int, Field(ge=1, le=65536)]
 
 
@@ -61,18 +74,21 @@ class Settings:
     output: Path | None
     path: Path | None
     default_split: str | None
+    port: Annotated[int, Field(ge=1, le=65535)]
 
     @property
     def outputs(self) -> Path:
         return self.outputs_dir.absolute()
 
 
+NODES = ("leaderboard", "bake", "compare", "judge", "hydra")
+"""Keys of the top level that belong to single jobs."""
 GROUPS = ("round", "task", "dataset", "truth", "estimator", "isolation", "scoring", "tracking")
 
 
 def read_settings(config: Node) -> Settings:
     """The top level of the config, without its groups."""
-    scalars = {key: value for key, value in config.items() if key not in (*GROUPS, "bake", "compare", "hydra")}
+    scalars = {key: value for key, value in config.items() if key not in (*GROUPS, *NODES)}
     settings: Settings = build_target(Settings, scalars, "")
     return settings
 

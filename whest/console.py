@@ -1,5 +1,6 @@
 """What a person reads when a job is done: rich on a terminal, plain text elsewhere."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from whest.bake import Baked, BakedRow
     from whest.formats.metadata import Part
     from whest.report import Report
+    from whest.scoring.whitebox import WhiteboxScore
     from whest.sweep_table import SweepRow
 
 PLAIN_WIDTH = 120
@@ -46,8 +48,8 @@ def _print_figures(report: "Report", console: Console) -> None:
     rows = Table.grid(padding=(0, 2))
     rows.add_row(
         "[bold]score[/]",
-        f"[bold cyan]{plus_minus(score.score, score.adjusted_final_layer_score_se)}[/]",
-        "lower is better",
+        f"[bold cyan]{plus_minus(score.score, score.score_se)}[/]",
+        f"{score.direction} is better",
     )
     rows.add_row(
         "final-layer MSE",
@@ -55,18 +57,36 @@ def _print_figures(report: "Report", console: Console) -> None:
         f"{figure(score.final_layer_mse_corrected)} without the truth's own noise ({figure(score.truth_floor_mse)})",
     )
     rows.add_row("all-layers MSE", figure(score.all_layers_mse), "by layer " + _layers(score.per_layer_mse))
-    rows.add_row(
-        "compute", _gauge(score.mean_compute_utilization or 0), f"multiplier {score.mean_score_multiplier:.3g}"
-    )
-    if score.ratio_to_sampling is not None:
-        better = "better than" if score.ratio_to_sampling < 1 else "worse than"
-        rows.add_row(
-            "against sampling", f"{score.ratio_to_sampling:.3g}x", f"{better} plain sampling at the same compute"
-        )
+    for row in _rule_rows(score):
+        rows.add_row(*row)
     wall = sum(case.prediction.timing.wall_time_s for case in report.cases)
     compiled = sum(case.prediction.compile_time_s for case in report.cases)
     rows.add_row("time", f"{wall / max(len(report.cases), 1):.3g} s an MLP", f"compiled in {compiled:.2g} s")
     console.print(rows)
+
+
+def _rule_rows(score: "WhiteboxScore") -> list[tuple[str, str, str]]:
+    """The figures behind the score that are the rule's own."""
+    from whest.scoring.fherma import FhermaScore
+    from whest.scoring.whest import WhestScore
+
+    share = _gauge(score.mean_compute_utilization or 0)
+    match score:
+        case WhestScore(ratio_to_sampling=ratio, mean_score_multiplier=multiplier):
+            rows = [("compute", share, f"multiplier {figure(multiplier)}")]
+            if ratio is not None:
+                better = "better than" if ratio < 1 else "worse than"
+                rows.append(("against sampling", f"{ratio:.3g}x", f"{better} plain sampling at the same compute"))
+            return rows
+        case FhermaScore():
+            return [
+                ("compute", share, "counts for nothing until it is over"),
+                ("accuracy", f"{score.accuracy:.4g} %", "of final-layer neurons within the tolerance"),
+                ("failures", f"{score.failure_rate:.2%} of MLPs", f"times {score.failure_factor:.4g}"),
+                ("mean wall time", f"{score.mean_wall_time_s:.3g} s", f"costs {score.time_deduction:.4g} points"),
+            ]
+        case _:
+            return [("compute", share, "")]
 
 
 def _print_failures(report: "Report", console: Console) -> None:
@@ -104,7 +124,8 @@ def _print_places(report: "Report", folder: Path, console: Console) -> None:
 
 def _mlp_table(report: "Report") -> Table:
     table = Table(box=None, header_style="bold")
-    for column in ("MLP", "score", "final-layer MSE", "C/B", "wall s", "failure"):
+    field, _ = report.score.by_case
+    for column in ("MLP", field.replace("_", " "), "final-layer MSE", "C/B", "wall s", "failure"):
         table.add_column(column, justify="left" if column in ("MLP", "failure") else "right")
     for case, scored in zip(report.cases, report.score.cases, strict=True):
         reasons = [name.replace("_", " ") for name, is_set in vars(scored.flags).items() if is_set]
@@ -112,7 +133,7 @@ def _mlp_table(report: "Report") -> Table:
             reasons.append(case.prediction.failure.code)
         table.add_row(
             case.name,
-            figure(scored.adjusted_final_layer_score),
+            figure(getattr(scored, field)),
             figure(scored.final_layer_mse),
             f"{scored.effective_compute / report.limits.budget:.3g}",
             f"{case.prediction.timing.wall_time_s:.3g}",
@@ -146,9 +167,12 @@ def figure(value: float | None) -> str:
 
 
 def plus_minus(value: float | None, error: float | None) -> str:
-    """The value with its standard error in the value's own power of ten: 3.69e-06 ± 0.21e-06."""
+    """The value with its error in its own power of ten, 3.69e-06 ± 0.21e-06; plainly from 10 up, 942.81 ± 0.35."""
     if value is None:
         return "–"
+    if 10 <= abs(value) < 1e6:
+        decimals = 2 if not error else min(max(1 - math.floor(math.log10(error)), 0), 4)
+        return f"{value:.{decimals}f}" + (f" ± {error:.{decimals}f}" if error is not None else "")
     if error is None:
         return figure(value)
     mantissa, _, exponent = f"{value:.2e}".partition("e")

@@ -12,12 +12,13 @@ from whest.case import WhiteboxCase
 from whest.figures import save_figures
 from whest.host import code_version
 from whest.meter import METER_VERSION
+from whest.page.run import save_run_page
 from whest.predictions import save_predictions
 from whest.progress import Progress, SilentProgress
 from whest.recorded import protocol_hash
 from whest.report import Report, RunMeta, save_report
 from whest.sampling import flops_per_sample
-from whest.scoring.whest import WhestRule
+from whest.scoring.whitebox import WhiteboxRule
 from whest.tasks.whitebox import Whitebox
 from whest.tracking import Tracking
 from whest.truth import describe_sampler
@@ -28,7 +29,7 @@ class Experiment:
     """A task to carry out, the rule that scores it, and where it is remembered."""
 
     task: Whitebox
-    rule: WhestRule
+    rule: WhiteboxRule
     tracking: Tracking
     notes: Mapping[str, Any]
     """What the report repeats of the config: round, seed, device, isolation, caps, participant."""
@@ -46,6 +47,7 @@ def run(experiment: Experiment, folder: Path, progress: Progress | None = None) 
     save_report(report, folder)
     save_predictions(report, folder)
     save_figures(report, folder / "figures")
+    save_run_page(report, folder)
     experiment.tracking.log(report, folder)
     return report
 

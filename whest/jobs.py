@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from whest.api import config_folder
-from whest.config import Settings, build_bake, build_experiment, read_settings
+from whest.config import Settings, build_bake, build_experiment, build_group, read_settings
 from whest.errors import ConfigError, WhestError
 
 Config = Mapping[str, Any]
@@ -101,10 +101,49 @@ def describe_dataset(config: Config, folder: Path, overrides: list[str]) -> None
     print_info(path, open_console())
 
 
+def make_leaderboard(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.boards.job import carry_out_board
+    from whest.console import open_console
+
+    carry_out_board(config, overrides, open_console())
+
+
+def judge(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.boards.job import carry_out_judgement
+
+    run_id, verdicts = carry_out_judgement(config, overrides)
+    for verdict in verdicts:
+        _say(f"{run_id}: {verdict.verdict} at {verdict.at}, {verdict.reason}")
+
+
 def list_choices(config: Config, folder: Path, overrides: list[str]) -> None:
     from whest.catalogue import print_catalogue
 
     print_catalogue(config_folder(), read_settings(config).outputs)
+
+
+def show_ui(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.ui import address, open_store, serve
+
+    settings = read_settings(config)
+    tracking, experiment_id = open_store(build_group(config, "tracking", outputs=settings.outputs))
+    _say(f"MLflow needs some seconds, then shows the runs at\n{address(experiment_id, settings.port)}")
+    exit_code = serve(tracking, settings.port)
+    if exit_code:
+        raise JobFailedError(f"MLflow's server ended with exit code {exit_code}: is port={settings.port} taken?")
+
+
+def draw_page(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.page import save_page
+    from whest.page.run import page_of_recorded
+    from whest.tracking import PAGE
+
+    settings = read_settings(config)
+    if settings.path is None:
+        raise ConfigError("path is missing: say which report, job=page path=RUN_DIR")
+    page, place = page_of_recorded(settings.path)
+    output = settings.output or place / PAGE
+    _say(f"saved    {save_page(page, output)}")
 
 
 def clean_caches(config: Config, folder: Path, overrides: list[str]) -> None:
@@ -120,8 +159,12 @@ JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
     "merge": merge_slices,
     "combine": combine_splits,
     "info": describe_dataset,
+    "page": draw_page,
+    "ui": show_ui,
     "list": list_choices,
     "clean": clean_caches,
+    "leaderboard": make_leaderboard,
+    "judge": judge,
 }
 
 

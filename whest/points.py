@@ -6,17 +6,21 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from whest.cache import write_atomically
-from whest.experiment import Experiment, protocol_of
-from whest.report import Report
-from whest.tracking import SWEEP_FILE
+if TYPE_CHECKING:
+    from whest.experiment import Experiment
+    from whest.report import Report
 
 POINT_FILE = "point.json"
+SWEEP_FILE = "sweep_state.json"
+"""In a sweep's folder, above its jobs."""
 
 
-def point_hash(experiment: Experiment) -> str:
+def point_hash(experiment: "Experiment") -> str:
     """The rules, the data, the estimator with its knobs, and the code of them all; not the host, nor where files go."""
+    from whest.experiment import protocol_of
+
     task, spec = experiment.task, experiment.task.estimator
     source = spec.source.parent if spec.source and not spec.is_bundled else None
     determined_by = {
@@ -60,8 +64,10 @@ def is_sweeps_job(folder: Path) -> bool:
     return (folder.parent / SWEEP_FILE).exists()
 
 
-def keep_point(folder: Path, point: str, report: Report) -> None:
+def keep_point(folder: Path, point: str, report: "Report") -> None:
     """Written last, when the report is on disk and MLflow has heard of it: what carries this file is finished."""
+    from whest.cache import write_atomically  # brings JAX, which --help has no use for
+
     sha256 = hashlib.sha256((folder / "report.json").read_bytes()).hexdigest()
     kept = {"point": point, "report_sha256": sha256, "score": report.score.score}
     write_atomically(folder / POINT_FILE, json.dumps(kept, indent=2).encode())

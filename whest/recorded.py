@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whest.errors import WhestError
+from whest.errors import ConfigError, WhestError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -108,18 +108,27 @@ def find_runs(client: "MlflowClient", experiment_ids: Sequence[str]) -> list[Rec
     return [_read(client, run) for run in _pages(client, experiment_ids) if _is_scored(run)]
 
 
+def find_run_id(client: "MlflowClient", experiment_id: str, beginning: str, key: str) -> str:
+    """The one scored run whose id begins so; `key` is where that was asked for."""
+    known = [str(run.info.run_id) for run in _pages(client, [experiment_id]) if _is_scored(run)]
+    found = [run_id for run_id in known if run_id.startswith(beginning)]
+    if len(found) != 1:
+        many = f"fits {len(found)} runs" if found else f"is none of the {len(known)} runs"
+        raise ConfigError(f"{key}={beginning} {many}: give more of an id that a board or `make ui` shows")
+    return found[0]
+
+
 def report_metrics(report: Json) -> dict[str, float]:
     """The metrics a report is logged with: every number of its suite, and those of its config that people sort by."""
-    results, rows = report["results"], report["results"]["per_mlp"]
-    suite = {name: value for name, value in results.items() if _is_number(value)}
-    failures = {f"failures/{name}": n for name, n in results["failure_breakdown"].items()}
-    config = {name: report["run_config"][name] for name in SORTED_BY}
-    spent = {
-        "wall_time_s": sum(row["wall_time_s"] for row in rows),
-        "run_duration_s": report["run_meta"]["run_duration_s"],
-    }
-    flops = {"mean_flops_used": sum(row["flops_used"] for row in rows) / len(rows)} if rows else {}
-    return {name: float(value) for name, value in (suite | failures | config | spent | flops).items()}
+    results, rows = report["results"], report["results"].get("per_mlp", [])
+    suite = {name: value for name, value in results.items() if _is_number(value) and name != "peak_memory_bytes"}
+    failures = {f"failures/{name}": n for name, n in results.get("failure_breakdown", {}).items()}
+    config = {name: report["run_config"][name] for name in SORTED_BY if name in report["run_config"]}
+    spent = {"run_duration_s": report["run_meta"]["run_duration_s"]}
+    if rows:
+        spent["wall_time_s"] = sum(row["wall_time_s"] for row in rows)
+        spent["mean_flops_used"] = sum(row["flops_used"] for row in rows) / len(rows)
+    return {name: float(value) for name, value in (suite | failures | config | spent).items()}
 
 
 def protocol_hash(protocol: Mapping[str, Any]) -> str:
@@ -178,7 +187,7 @@ def _fetch(client: "MlflowClient", run: "Run") -> tuple[Json, str | None]:
 def _parse(content: bytes) -> Json:
     """A report with the parts that everything here leans on."""
     report = json.loads(content)
-    wanted = {"run_meta": "protocol_hash", "run_config": "participant", "results": "per_mlp"}
+    wanted = {"run_meta": "protocol_hash", "run_config": "participant", "results": "score"}
     for part, name in wanted.items():
         if not isinstance(report, dict) or not isinstance(report.get(part), dict) or name not in report[part]:
             raise ValueError(f"it has no {part}.{name}")

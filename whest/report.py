@@ -15,7 +15,7 @@ from whest.cache import write_atomically
 from whest.case import Failure, Limits, WhiteboxCase
 from whest.host import describe_host
 from whest.meter import Charge, Timing
-from whest.scoring.whest import CaseScore, Score
+from whest.scoring.whitebox import CaseMeasures, WhiteboxScore
 
 SCHEMA_VERSION = "2.0"
 Json = dict[str, Any]
@@ -47,7 +47,7 @@ class Report:
     config: Json
     limits: Limits
     cases: tuple[WhiteboxCase, ...]
-    score: Score
+    score: WhiteboxScore
     flops_per_sample: float
 
     @property
@@ -74,6 +74,7 @@ class Report:
         timings = [case.prediction.timing for case in self.cases]
         return {
             **suite,
+            "case_score": dict(zip(("field", "label"), self.score.by_case, strict=True)),
             "compile_time_s": sum(case.prediction.compile_time_s for case in self.cases),
             "peak_memory_bytes": peak_memory_bytes(),
             "breakdowns": {
@@ -93,15 +94,14 @@ def save_report(report: Report, folder: Path) -> Path:
     return path
 
 
-def _case_json(case: WhiteboxCase, scored: CaseScore, limits: Limits) -> Json:
+def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> Json:
     prediction = case.prediction
     row = {
         "mlp_index": case.index,
         "mlp_name": case.name,
         "flops_used": prediction.cost.flops,
         "effective_compute": scored.effective_compute,
-        "score_multiplier": scored.score_multiplier,
-        "adjusted_final_layer_score": scored.adjusted_final_layer_score,
+        **scored.own_figures,
         **asdict(scored.flags),
         **_timing_json(prediction.timing),
         "final_layer_mse": scored.final_layer_mse,
@@ -122,7 +122,7 @@ def _case_json(case: WhiteboxCase, scored: CaseScore, limits: Limits) -> Json:
     return row
 
 
-def _explain_flags(case: WhiteboxCase, scored: CaseScore, limits: Limits) -> str:
+def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> str:
     """Why a case that raised nothing was zeroed all the same."""
     prediction, timing = case.prediction, case.prediction.timing
     was = "it was not run" if prediction.refused else "its answer doesn't count"

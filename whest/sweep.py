@@ -16,7 +16,8 @@ from filelock import FileLock, Timeout
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from whest.tracking import PARENT_FILE, PARENT_VARIABLE, SWEEP_FILE, SWEEP_JOB, MlflowTracking
+from whest.points import SWEEP_FILE
+from whest.tracking import PARENT_FILE, PARENT_VARIABLE, SWEEP_JOB, MlflowTracking
 
 if TYPE_CHECKING:
     from whest.sweep_table import SweepRow
@@ -104,7 +105,7 @@ def _lock(folder: Path) -> FileLock | None:
 
 
 def write_state(folder: Path, words: str, state: str) -> None:
-    from whest.cache import write_atomically
+    from whest.cache import write_atomically  # brings JAX, which --help has no use for
 
     write_atomically(folder / SWEEP_FILE, json.dumps({"words": words, "state": state}).encode())
 

@@ -10,6 +10,7 @@ from whest import page
 from whest.console import figure, plus_minus
 from whest.palette import GRID, INK, MUTED, SERIES
 from whest.sweep_table import SweepRow
+from whest.tracking import PAGE
 
 Rows = Sequence[SweepRow]
 MARKERS = "osD^vP*X"
@@ -131,16 +132,19 @@ def sweep_page(rows: Rows, title: str) -> page.Page:
     for name, draw in FIGURES.items():
         drawn, axes = page.new_figure()
         draw(axes, rows)
-        pictures.append(page.Picture(drawn, alt=f"{name.replace('_', ' ')}. {'; '.join(best)}"))
+        caption = axes.get_title()
+        axes.set_title("")
+        pictures.append(page.Picture(drawn, f"{name.replace('_', ' ')}. {'; '.join(best)}", f"{caption}."))
     table = page.Table(PAGE_COLUMNS, [_page_row(row) for row in rows], "every job")
     n_failed = sum(row.status != "finished" for row in rows)
     head = page.Headline("jobs", str(len(rows)), f"{n_failed} not finished" if n_failed else "all finished")
     return page.Page(title, f"{len(rows)} jobs", [head, *map(page.Text, best), *pictures, table], kind="sweep")
 
 
-def _page_row(row: SweepRow) -> tuple[str | float | None, ...]:
+def _page_row(row: SweepRow) -> tuple[str | float | page.Cell | None, ...]:
+    """A finished job's number leads to its page, which lies in its folder."""
     return (
-        row.job,
+        page.Cell(str(row.job), row.job, href=f"{row.job}/{PAGE}") if row.score is not None else row.job,
         row.label or row.overrides,
         row.flop_budget,
         row.score,

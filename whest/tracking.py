@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
-from whest.errors import WhestError
+from whest.console import plus_minus
+from whest.errors import ConfigError, WhestError
 from whest.recorded import REPORT, REPORT_SHA256, milliseconds, report_metrics
 
 if TYPE_CHECKING:
@@ -28,10 +29,9 @@ PARENT_FILE = "parent_run_id"
 """In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
 PARENT_VARIABLE = "WHEST_PARENT_RUN"
 """The same in a job's environment, for machines that don't share the folder."""
-SWEEP_FILE = "sweep_state.json"
-"""In a sweep's folder, above its jobs: which sweep it is, and whether it is finished."""
 SWEEP_JOB = "sweep_job"
 SQLITE = "sqlite:///"
+PAGE = "report.html"
 
 
 class Tracking(Protocol):
@@ -87,6 +87,25 @@ class MlflowTracking:
             client = MlflowClient(self.tracking_uri)
             return client, _experiment_id(client, self.experiment, database.parent / "mlartifacts")
 
+    def reopen(self) -> tuple["MlflowClient", str]:
+        """A client, and the experiment's id, of a store that is there: whoever only reads makes none."""
+        from mlflow import MlflowClient
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        where = f"tracking.uri={self.tracking_uri}"
+        if self.tracking_uri.startswith(SQLITE) and not Path(self.tracking_uri.removeprefix(SQLITE)).exists():
+            raise ConfigError(f"{where} has no runs yet: score something first, or name another outputs_dir")
+        try:
+            client = MlflowClient(self.tracking_uri)
+            found = client.get_experiment_by_name(self.experiment)
+            names = ", ".join(experiment.name for experiment in client.search_experiments())
+        except (MlflowException, SQLAlchemyError) as error:
+            raise WhestError(f"{where} can't be read ({str(error).splitlines()[0]})") from None
+        if found is None or found.lifecycle_stage == "deleted":
+            raise ConfigError(f"tracking.experiment={self.experiment} is not in {self.tracking_uri}: it has {names}")
+        return client, str(found.experiment_id)
+
 
 @contextmanager
 def _store_lock(database: Path) -> Iterator[None]:
@@ -131,14 +150,21 @@ def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", fo
         _log_dataset(client, run.info.run_id, report)
         client.log_table(run.info.run_id, _mlp_table(report), "per_mlp.json")
         client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
-        for name in (REPORT, "config.yaml", "predictions.npz"):
+        for name in (REPORT, PAGE, "config.yaml", "predictions.npz"):
             if (folder / name).exists():
                 client.log_artifact(run.info.run_id, str(folder / name))
+        client.set_tag(run.info.run_id, "mlflow.note.content", run_note(experiment_id, run.info.run_id, report))
         status = {"finished": "FINISHED", "interrupted": "KILLED"}[report.meta.status]
         if report.has_errors and status == "FINISHED":
             status = "FAILED"
     finally:
         client.set_terminated(run.info.run_id, status, end_time=finished)
+
+
+def run_note(experiment_id: str, run_id: str, report: "Report") -> str:
+    """A run's description: its score and the way to its page, in Markdown; relative, so that it holds on any server."""
+    score = plus_minus(report.score.score, report.score.score_se)
+    return f"**{score}** · [open this run's page](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{PAGE})"
 
 
 def _log_figures(
@@ -210,10 +236,9 @@ def _mlp_table(report: "Report") -> dict[str, list[Any]]:
     rows = [
         {
             "mlp": case.name,
-            "adjusted_final_layer_score": scored.adjusted_final_layer_score,
+            **scored.own_figures,
             "final_layer_mse": scored.final_layer_mse,
             "all_layers_mse": scored.all_layers_mse,
-            "score_multiplier": scored.score_multiplier,
             "flops_used": case.prediction.cost.flops,
             "wall_time_s": case.prediction.timing.wall_time_s,
             "failed": scored.failed,

@@ -6,6 +6,7 @@ A figure drawn in the palette's colours follows the theme, since each becomes a 
 import io
 import re
 import unicodedata
+import warnings
 from collections.abc import Mapping
 from typing import Any
 from xml.etree import ElementTree
@@ -17,12 +18,11 @@ from matplotlib.figure import Figure
 
 from whest.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 
-WIDTH = 4.8
+WIDTH = 4.5
 """Inches: on a phone a point is then about a pixel, so labels stay readable."""
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 XML = "{http://www.w3.org/XML/1998/namespace}"
-REFERENCE = re.compile(r"(?<!&)#([a-zA-Z][\w-]*)(?=$|\))")
-"""An id pointed to, as `#id` or `url(#id)`; a colour has no closing bracket and never starts an attribute."""
+URL = re.compile(r"url\(#([^)]+)\)")
 LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
 TEXTUAL = ("text", "tspan", "title", "desc")
 NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "grid"} | {
@@ -46,15 +46,27 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def new_figure(height: float = 3.2, width: float = WIDTH) -> tuple[Figure, Axes]:
+def new_figure(height: float = 3.2) -> tuple[Figure, Axes]:
     """An empty chart in the house's style."""
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
+        figure = Figure(figsize=(WIDTH, height), layout="constrained")
+        return figure, _plain_axes(figure)
+
+
+def new_small_figure() -> tuple[Figure, Axes]:
+    """One of many, with margins that fit short labels: laying each out anew would take longer than drawing it."""
+    with mpl.rc_context(STYLE | {"font.size": 8, "xtick.major.size": 2, "ytick.major.size": 2}):
+        figure = Figure(figsize=(1.9, 1.7))
+        figure.subplots_adjust(left=0.2, right=0.97, bottom=0.14, top=0.97)
+        return figure, _plain_axes(figure)
+
+
+def _plain_axes(figure: Figure) -> Axes:
+    axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
-    return figure, axes
+    return axes
 
 
 def literal(text: str, longest: int = 48) -> str:
@@ -66,7 +78,7 @@ def literal(text: str, longest: int = 48) -> str:
 
 def draw_gauge(share: float, floor: float | None) -> Figure:
     """A bar from 0 to 1, filled to `share`; the part below the floor is marked, since it costs nothing."""
-    figure, axes = new_figure(height=0.72)
+    figure, axes = new_figure(height=0.6)
     axes.grid(visible=False)
     axes.spines[["left", "bottom"]].set_visible(False)
     shown = min(max(share, 0.0), 1.12)
@@ -88,7 +100,7 @@ def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
     if root.tag != f"{SVG}svg":
         raise ValueError(f"a picture must be an SVG element, got {root.tag}")
     _remove_active(root)
-    referred = {ref for element in root.iter() for value in element.attrib.values() for ref in REFERENCE.findall(value)}
+    referred = {ref for element in root.iter() for item in element.attrib.items() for ref in _references(*item)}
     ids = {ref: f"f{number}-{i}" for i, ref in enumerate(sorted(referred))}
     for element in root.iter():
         element.tag = element.tag.removeprefix(SVG)
@@ -106,7 +118,8 @@ def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
 def _write_svg(figure: Figure) -> str:
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with mpl.rc_context(STYLE | {"svg.hashsalt": "whest"}):
+    with mpl.rc_context(STYLE | {"svg.hashsalt": "whest"}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # text stays text: the reader's fonts draw it
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     return file.getvalue()
 
@@ -120,22 +133,28 @@ def _remove_active(element: ElementTree.Element) -> None:
             _remove_active(child)
 
 
+def _references(name: str, value: str) -> list[str]:
+    """The ids an attribute points to: a link to `#id`, or `url(#id)` in any other."""
+    return [value[1:]] if name.endswith("href") and value.startswith("#") else URL.findall(value)
+
+
 def _is_kept(name: str, value: str, ids: Mapping[str, str]) -> bool:
     if name == "id":
         return value in ids
     if name.endswith("href"):
         return value.startswith(("#", "data:image/png"))
-    return not name.lower().startswith("on") and not name.startswith(XML)
+    is_loading = "url(" in URL.sub("", value)
+    return not is_loading and not name.lower().startswith("on") and not name.startswith(XML)
 
 
 def _rewrite(name: str, value: str, ids: Mapping[str, str]) -> str:
     if name == "id":
         return ids[value]
-    if value.startswith("data:"):
-        return value
+    if name.endswith("href"):
+        return f"#{ids[value[1:]]}" if value.startswith("#") else value
     for colour, variable in VARIABLES.items():
         value = value.replace(colour, variable)
-    value = REFERENCE.sub(lambda match: f"#{ids[match[1]]}", value)
+    value = URL.sub(lambda match: f"url(#{ids[match[1]]})", value)
     return LONG_NUMBER.sub(r"\1", value) if name in ("d", "x", "y", "width", "height", "transform") else value
 
 

@@ -107,7 +107,7 @@ def _format(value: Value) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}" if abs(value) < 10**7 else f"{value:.3g}"
-    return f"{value:.3g}" if isinstance(value, float) else value
+    return f"{value:#.3g}" if isinstance(value, float) else value
 
 
 def _sort_value(cell: Value | Cell) -> Value:

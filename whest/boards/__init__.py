@@ -1,0 +1,1 @@
+"""Leaderboards: policies over runs as they were recorded. They read logged scores and never make any."""

@@ -1,0 +1,121 @@
+"""A board: one track's entries under a policy, what was kept off the ranking and why, and the tracks beside it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from whest.boards.entries import Entry, Status, sidelined
+from whest.boards.policies import Direction, Policy, Row
+from whest.errors import ConfigError, WhestError
+
+ORDER: tuple[Status, ...] = ("late", "unfinished", "invalid", "disqualified", "tampered", "legacy")
+"""Unranked rows by what happened to them."""
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Track:
+    """Runs that share a protocol hash."""
+
+    protocol: str
+    rule: str
+    words: str
+    n_runs: int
+    latest: datetime | None
+
+
+@dataclass(frozen=True)
+class Board:
+    """What is shown."""
+
+    rule: str
+    direction: Direction
+    policy: str
+    deadline: datetime | None
+    track: Track
+    why: str
+    """How the track was chosen."""
+    rows: tuple[Row, ...]
+    other_tracks: tuple[Track, ...]
+
+    @property
+    def ranked(self) -> list[Row]:
+        return [row for row in self.rows if row.rank is not None]
+
+
+def make_board(policy: Policy, entries: Sequence[Entry]) -> Board:
+    """Choose the track, set aside what doesn't count, rank the rest."""
+    tracks = find_tracks(entries)
+    track, why = choose_track(policy, tracks)
+    ours = [entry for entry in entries if entry.rule == policy.rule and entry.protocol == track.protocol]
+    reasons = {entry.run_id: sidelined(entry, policy.deadline) for entry in ours}
+    rows = policy.rank([entry for entry in ours if reasons[entry.run_id] is None])
+    aside = [_unranked(entry, *reason) for entry in ours if (reason := reasons[entry.run_id]) is not None]
+    aside += _legacy(policy, track, entries)
+    return Board(
+        rule=policy.rule,
+        direction=policy.direction,
+        policy=policy.words,
+        deadline=policy.deadline,
+        track=track,
+        why=why,
+        rows=(*rows, *sorted(aside, key=lambda row: ORDER.index(row.status))),
+        other_tracks=tuple(other for other in tracks if other != track),
+    )
+
+
+def find_tracks(entries: Sequence[Entry]) -> list[Track]:
+    """Every track there is, the one with the most intact runs first, then the latest."""
+    keys = dict.fromkeys((entry.rule, entry.protocol) for entry in entries)
+    tracks = [_track(*key, [e for e in entries if (e.rule, e.protocol) == key]) for key in keys]
+    return sorted(tracks, key=lambda track: (track.n_runs, track.latest or NEVER), reverse=True)
+
+
+def choose_track(policy: Policy, tracks: Sequence[Track]) -> tuple[Track, str]:
+    """The one asked for, or the one with the most runs; and how it was chosen, in words."""
+    ours = [track for track in tracks if track.rule == policy.rule]
+    listed = ", ".join(f"{track.protocol} ({track.n_runs} runs)" for track in ours)
+    if not ours:
+        there = ", ".join(sorted({track.rule for track in tracks})) or "no rule at all"
+        raise WhestError(
+            f"leaderboard={policy.rule} has no runs: there are runs of {there}. Log some by scoring={policy.rule}"
+        )
+    if policy.protocol is None:
+        others = f" of {len(ours)} tracks" if len(ours) > 1 else ""
+        return ours[0], f"the one with the most runs{others}" if others else f"the only one of scoring={policy.rule}"
+    found = [track for track in ours if track.protocol.startswith(policy.protocol)]
+    if len(found) != 1:
+        many = "fits several tracks" if found else "is no track of this board"
+        raise ConfigError(f"leaderboard.protocol={policy.protocol} {many}: choose one of {listed}")
+    return found[0], "as asked for"
+
+
+def _track(rule: str, protocol: str, entries: Sequence[Entry]) -> Track:
+    intact = [entry for entry in entries if entry.problem is None]
+    dates = [entry.submitted_at for entry in intact if entry.submitted_at is not None]
+    words = next((entry.track for entry in intact if entry.track), "")
+    return Track(protocol, rule, words, len(intact), max(dates, default=None))
+
+
+def _unranked(entry: Entry, status: Status, note: str) -> Row:
+    return Row(
+        participant=entry.participant,
+        status=status,
+        score=entry.score,
+        score_se=entry.score_se,
+        note=note,
+        estimator=entry.estimator,
+        submitted_at=entry.submitted_at,
+        run_ids=(entry.run_id,),
+        folder=entry.folder,
+    )
+
+
+def _legacy(policy: Policy, track: Track, entries: Sequence[Entry]) -> list[Row]:
+    """Rows of the tracks this one replaced, as they stood under their own rules."""
+    old = {protocol for protocol in policy.supersedes if not track.protocol.startswith(protocol)}
+    return [
+        _unranked(entry, "legacy", f"track {entry.protocol}")
+        for entry in entries
+        if entry.rule == policy.rule and any(entry.protocol.startswith(protocol) for protocol in old)
+    ]

@@ -1,0 +1,120 @@
+"""An entry: what a board needs to know of one run, whatever its task; and why an entry may not count."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from whest.boards.verdicts import Verdict, current_verdict
+from whest.recorded import RecordedRun
+
+Json = Mapping[str, Any]
+Status = Literal[
+    "ranked",
+    "official",
+    "provisional",
+    "preliminary",
+    "reviewed",
+    "late",
+    "legacy",
+    "unfinished",
+    "invalid",
+    "disqualified",
+    "tampered",
+]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One submission: a run that was logged."""
+
+    run_id: str
+    participant: str
+    rule: str
+    protocol: str
+    score: float | None
+    """As logged. A run that earned nothing has 0, one that was never scored has null."""
+    submitted_at: datetime | None
+    score_se: float | None = None
+    estimator: str = ""
+    config: str = ""
+    """The estimator and its knobs, its seed aside: runs of one config are seeds of one row."""
+    seed: int | None = None
+    is_demo: bool = False
+    """Scored on something that anybody could have seen: never official."""
+    unfinished: str | None = None
+    """Why there is no score that counts."""
+    problem: str | None = None
+    """What was changed after the run was logged."""
+    verdict: Verdict | None = None
+    solution: str | None = None
+    """A description of the method, which a winner owes."""
+    folder: Path | None = None
+    """Where the run left its files."""
+    track: str = ""
+    """The protocol in words."""
+
+    @property
+    def ruling(self) -> str | None:
+        return self.verdict.verdict if self.verdict else None
+
+
+def sidelined(entry: Entry, deadline: datetime | None) -> tuple[Status, str] | None:
+    """Why an entry isn't ranked, the gravest reason first; null for one that is."""
+    if entry.problem is not None:
+        return "tampered", entry.problem
+    if entry.verdict is not None and entry.verdict.verdict in ("disqualified", "invalid"):
+        return entry.verdict.verdict, entry.verdict.reason
+    if entry.unfinished is not None or entry.score is None or entry.submitted_at is None:
+        return "unfinished", entry.unfinished or "it has no score"
+    if deadline is not None and entry.submitted_at > deadline:
+        return "late", f"submitted {entry.submitted_at:%Y-%m-%d %H:%M:%S}, after the deadline"
+    return None
+
+
+def read_entry(run: RecordedRun) -> Entry:
+    """The entry behind a recorded run. What only a task's own reports say is added by its rule's reader."""
+    config = run.report.get("run_config", {})
+    spec = config.get("estimator", {})
+    entry = Entry(
+        run_id=run.run_id,
+        participant=run.participant,
+        rule=run.rule or "?",
+        protocol=run.protocol_hash or "?",
+        score=run.score,
+        submitted_at=run.finished_at,
+        score_se=run.score_se,
+        estimator=str(spec.get("name") or run.tags.get("estimator") or "?"),
+        config=_identity(spec),
+        seed=config.get("seed"),
+        problem=run.problem,
+        verdict=current_verdict(run.tags),
+        solution=run.tags.get("solution") or None,
+        folder=Path(run.tags["run_folder"]) if "run_folder" in run.tags else None,
+    )
+    reader = READERS.get(entry.rule)
+    return replace(entry, **reader(run.report)) if reader and run.report else entry
+
+
+def _identity(estimator: Json) -> str:
+    knobs = {name: value for name, value in estimator.get("knobs", {}).items() if name != "seed"}
+    kept = {name: estimator.get(name) for name in ("name", "target", "mode", "source_sha256")} | {"knobs": knobs}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _read_whitebox(report: Json) -> dict[str, Any]:
+    config, meta = report["run_config"], report["run_meta"]
+    done, asked = len(report["results"]["per_mlp"]), config["n_mlps"]
+    stopped = meta["status"] != "finished" or done < asked
+    return {
+        "unfinished": f"{meta['status']} after {done} of {asked} MLPs" if stopped else None,
+        "track": f"{config['dataset']['name']}, {asked} MLPs of {config['width']}x{config['depth']}, "
+        f"budget {config['flop_budget']:.3g}",
+    }
+
+
+READERS: dict[str, Callable[[Json], dict[str, Any]]] = {"whest": _read_whitebox, "fherma": _read_whitebox}
+"""By rule: fields of an entry that its task's reports hold in a place of their own."""

@@ -1,0 +1,133 @@
+"""A board's page: the leader, the rows with their error bars, who was kept off and why, and the other tracks."""
+
+import os
+from datetime import UTC
+from pathlib import Path
+
+from whest.boards.board import Board
+from whest.boards.entries import Status
+from whest.boards.policies import Row
+from whest.console import figure, plus_minus
+from whest.page import (
+    Block,
+    Cell,
+    Code,
+    Column,
+    Fact,
+    Headline,
+    Page,
+    Picture,
+    Section,
+    Table,
+    Text,
+    literal,
+    new_figure,
+)
+from whest.page.blocks import Tone
+from whest.palette import ACCENT
+
+TONES: dict[Status, Tone] = {
+    "official": "good",
+    "reviewed": "good",
+    "preliminary": "warn",
+    "provisional": "warn",
+    "late": "warn",
+    "invalid": "bad",
+    "disqualified": "bad",
+    "tampered": "bad",
+}
+MOST_DRAWN = 30
+
+
+def board_page(board: Board, folder: Path) -> Page:
+    """The page; links to runs are relative to the folder it is saved in."""
+    aside = [row for row in board.rows if row.rank is None]
+    blocks: list[Block] = [_headline(board)]
+    if board.ranked:
+        blocks += [Section("Ranking", [_table(board, board.ranked, folder), _picture(board)], board.policy)]
+    if aside:
+        note = "Shown, with the reason, so that nothing vanishes."
+        blocks.append(Section("Not ranked", [_table(board, aside, folder)], note))
+    if board.other_tracks:
+        note = "Another protocol hash: their scores don't compare with these."
+        blocks.append(Section("Other tracks", [_tracks(board)], note))
+    again = f"python -m whest job=leaderboard leaderboard={board.rule} leaderboard.protocol={board.track.protocol}"
+    deadline = f" leaderboard.deadline={board.deadline.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if board.deadline else ""
+    blocks.append(Section("Make it again", [Code(again + deadline)], "It reads logged scores and makes none."))
+    subtitle = f"track {board.track.protocol}, {board.why}: {board.track.words}"
+    return Page(f"{board.rule} leaderboard", subtitle, blocks, kind="leaderboard")
+
+
+def _headline(board: Board) -> Headline | Text:
+    if not board.ranked:
+        return Text("Nothing is ranked yet.", tone="warn")
+    first = board.ranked[0]
+    shared = [row.participant for row in board.ranked if row.rank == 1]
+    who = first.participant if len(shared) == 1 else f"{len(shared)} share the first rank: {', '.join(shared)}"
+    facts = [
+        Fact("ranked", str(len(board.ranked))),
+        Fact("not ranked", str(len(board.rows) - len(board.ranked))),
+        Fact("runs on this track", str(board.track.n_runs)),
+        Fact("deadline", f"{board.deadline:%Y-%m-%d %H:%M %Z}" if board.deadline else "none"),
+    ]
+    score = plus_minus(first.score, first.score_se)
+    return Headline(who, score, f"{board.direction} is better; {first.status}", facts=facts)
+
+
+def _table(board: Board, rows: list[Row], folder: Path) -> Table:
+    weighted = any(row.weight is not None for row in board.rows)
+    columns: list[Column | str] = [
+        Column("rank", is_numeric=True),
+        "participant",
+        Column("score ± SE", is_numeric=True),
+        *[Column("weight", "a dry run", is_numeric=True)] * weighted,
+        "status",
+        "note",
+        "estimator",
+        Column("runs", "chosen from, or averaged over"),
+        "submitted (UTC)",
+        "run",
+    ]
+    cells = [
+        [
+            row.rank,
+            row.participant,
+            Cell(plus_minus(row.score, row.score_se), sort=row.score),
+            *[row.weight] * weighted,
+            Cell(row.status, tone=TONES.get(row.status, "plain")),
+            row.note,
+            row.estimator,
+            row.n_runs,
+            f"{row.submitted_at:%Y-%m-%d %H:%M:%S}" if row.submitted_at else "–",
+            Cell(", ".join(run_id[:8] for run_id in row.run_ids), href=_link(row, folder)),
+        ]
+        for row in rows
+    ]
+    return Table(columns, cells, f"{len(rows)} rows")
+
+
+def _link(row: Row, folder: Path) -> str | None:
+    """The run's own page, where it lies on this machine."""
+    if row.folder is None or not (row.folder / "report.html").exists():
+        return None
+    return Path(os.path.relpath(row.folder / "report.html", folder)).as_posix()
+
+
+def _tracks(board: Board) -> Table:
+    rows = [(track.protocol, track.rule, track.n_runs, track.words) for track in board.other_tracks]
+    return Table(["protocol", "scoring", "runs", "what"], rows, f"{len(rows)} tracks")
+
+
+def _picture(board: Board) -> Picture:
+    rows = board.ranked[:MOST_DRAWN][::-1]
+    drawing, axes = new_figure()
+    drawing.set_size_inches(7.5, 0.8 + 0.24 * len(rows))
+    scores = [row.score or 0.0 for row in rows]
+    errors = [row.score_se or 0.0 for row in rows]
+    axes.errorbar(scores, range(len(rows)), xerr=errors, fmt="o", color=ACCENT, capsize=3)
+    axes.set_yticks(range(len(rows)), [literal(f"{row.rank}  {row.participant}") for row in rows])
+    is_wide = min(scores) > 0 and max(scores) > 20 * min(scores)
+    axes.set(xscale="log" if is_wide else "linear", xlabel=f"score ({board.direction} is better)")
+    best = rows[-1]
+    alt = f"Scores with one standard error: {len(rows)} rows, the best {best.participant} at {figure(best.score)}."
+    return Picture(drawing, alt, "Bars are one standard error.", size="wide")

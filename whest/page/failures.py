@@ -1,0 +1,58 @@
+"""What went wrong, and what an estimator printed: a stranger's text, shown as text and never more of it than helps."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whest.figures import has_failed
+from whest.page.blocks import Block, Code, Text
+from whest.report import Json
+
+MAX_KINDS, MAX_NAMES, MAX_CHARACTERS = 8, 12, 6000
+
+
+def failure_words(flags: Mapping[str, Any]) -> str:
+    """A row's or a suite's failures by name; where they are counted, with their number."""
+    words = [
+        name.replace("_", " ") + (f" {value}" if not isinstance(value, bool) else "")
+        for name, value in flags.items()
+        if value and (name.endswith("_exhausted") or (name == "error" and isinstance(value, int)))
+    ]
+    return ", ".join([*words, *([flags["error_code"]] if flags.get("error_code") else [])])
+
+
+def failure_blocks(rows: Sequence[Json]) -> list[Block]:
+    """Failures of one kind together; then output, each text once."""
+    failed = [row for row in rows if has_failed(row)]
+    kinds = gather(failed, lambda row: (failure_words(row), (row.get("error") or {}).get("message", "")))
+    printed = gather([row for row in rows if row["output"]], lambda row: row["output"])
+    blocks: list[Block] = []
+    for (words, message), members in list(kinds.items())[:MAX_KINDS]:
+        said = f": {shorten(message, 1000)}" if message else ""
+        blocks.append(Text(f"{words}{said} ({_names(members)})", "bad"))
+        if members[0]["traceback"]:
+            blocks.append(Code(shorten(members[0]["traceback"]), f"{words}: why", is_folded=len(kinds) > 1))
+    for output, members in list(printed.items())[:MAX_KINDS]:
+        blocks.append(Code(shorten(output), f"Printed on {_names(members)}", is_folded=True))
+    left = max(0, len(kinds) - MAX_KINDS) + max(0, len(printed) - MAX_KINDS)
+    return [*blocks, Text(f"{left} more kinds of failure or output are in report.json.")] if left else blocks
+
+
+def gather(rows: Sequence[Json], key: Any) -> dict[Any, list[Json]]:
+    """Rows with the same key, in the order they first came."""
+    groups: dict[Any, list[Json]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+def shorten(text: str, longest: int = MAX_CHARACTERS) -> str:
+    """Beginning and end, and how much lies between: a traceback's last line is the one that matters."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters left out; report.json has them …\n{text[-half:]}"
+
+
+def _names(rows: Sequence[Json]) -> str:
+    names = [row["mlp_name"] for row in rows[:MAX_NAMES]]
+    return ", ".join(names) + (f" and {len(rows) - MAX_NAMES} more" if len(rows) > MAX_NAMES else "")

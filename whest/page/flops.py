@@ -1,0 +1,72 @@
+"""Where the FLOPs went: by namespace, by operation, and every operation in a table."""
+
+from collections.abc import Mapping, Sequence
+
+from whest.figures import draw_shares
+from whest.page.blocks import Block, Cell, Column, Picture, Table, Text
+from whest.page.charts import literal, new_figure
+from whest.palette import SERIES
+from whest.report import Json
+
+SHOWN_BARS = 7
+
+
+def operations_of(results: Json) -> list[tuple[str, str, Json]]:
+    """Namespace, operation and what it spent over all MLPs, the dearest first."""
+    spaces = results["breakdowns"]["estimator"]["by_namespace"]
+    rows = [
+        (namespace.removeprefix("estimator."), name, spent)
+        for namespace, space in spaces.items()
+        for name, spent in space["operations"].items()
+    ]
+    return sorted(rows, key=lambda row: -row[2]["flops_used"])
+
+
+def flop_blocks(results: Json) -> list[Block]:
+    rows, total = operations_of(results), results["breakdowns"]["estimator"]["flops_used"]
+    if not total:
+        return [Text("Nothing that was run costs a FLOP.")]
+    spaces: dict[str, float] = {}
+    for namespace, _, spent in rows:
+        spaces[namespace] = spaces.get(namespace, 0) + spent["flops_used"]
+    colours = {namespace: SERIES[i % len(SERIES)] for i, namespace in enumerate(spaces)}
+    by_space = [(name, name, flops) for name, flops in sorted(spaces.items(), key=lambda item: -item[1])]
+    by_operation = [(f"{name}  ({space})", space, spent["flops_used"]) for space, name, spent in rows]
+    n_mlps = len(results["per_mlp"])
+    return [
+        _share_picture("namespace", by_space, total, n_mlps, colours),
+        _share_picture("operation", by_operation, total, n_mlps, colours),
+        _operation_table(rows, total),
+    ]
+
+
+def _share_picture(
+    by: str, rows: Sequence[tuple[str, str, float]], total: float, n_mlps: int, colours: Mapping[str, str]
+) -> Picture:
+    """Bars of one kind; each row has a label, a namespace and FLOPs over all MLPs."""
+    costly = [row for row in rows if row[2]]
+    dear = costly[:SHOWN_BARS]
+    chart, axes = new_figure()
+    flops = [(literal(label, 34), spent / n_mlps) for label, _, spent in dear]
+    draw_shares(axes, flops, total / n_mlps, [colours[space] for _, space, _ in dear])
+    listed = ", ".join(f"{label} {spent / total:.1%}" for label, _, spent in dear[:3])
+    those = f", the dearest {len(dear)} of {len(costly)}" if len(dear) < len(costly) else ""
+    colour = "; a colour a namespace" if by == "operation" else ""
+    return Picture(chart, f"FLOPs an MLP by {by}: {listed}.", f"By {by}{those}{colour}.")
+
+
+def _operation_table(rows: Sequence[tuple[str, str, Json]], total: float) -> Table:
+    is_timed = any(spent["backend_time_s"] is not None for _, _, spent in rows)
+    cells = [
+        [namespace, name, spent["flops_used"], percent(spent["flops_used"] / total), spent["calls"]]
+        + ([spent["backend_time_s"]] if is_timed else [])
+        for namespace, name, spent in rows
+    ]
+    timed = [Column("seconds", "in the kernel, over all MLPs")] if is_timed else []
+    columns: list[Column | str] = ["namespace", "operation", "FLOPs", "share", "calls", *timed]
+    return Table(columns, cells, "Every operation, over all MLPs. Press a column's name to sort by it.")
+
+
+def percent(share: float) -> Cell:
+    """A share that sorts as a number."""
+    return Cell(f"{share:.2%}", share)

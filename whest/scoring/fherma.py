@@ -1,0 +1,142 @@
+"""FHERMA's rule: accuracy less a price of time, times a price of failures; higher is better.
+
+`score = (1 − r_f)^k · (s_t·a − ε·ln(1 + β·t))`. A case is an MLP; `a` is the percentage of final-layer neurons, of the
+cases that answered, that lie within the tolerance of the truth; `r_f` the share of MLPs that failed; `t` the mean wall
+time of those that were attempted, without compiling. Nothing is clamped: a slow and wrong answer scores below zero.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from whest.case import Limits, WhiteboxCase
+from whest.scoring.score import Direction
+from whest.scoring.whitebox import CaseMeasures, WhiteboxScore, measure_case, measure_suite, row_failed
+
+Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What the formula needs of one case."""
+
+    accuracy: float | None
+    """Per cent of final-layer neurons within the tolerance; null where it failed."""
+    attempted: bool
+    """Whether it ran at all: a program refused for its price took no time."""
+    wall_time_s: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FhermaCase(CaseMeasures):
+    """One MLP's measures and its part in the score."""
+
+    accuracy: float | None
+    attempted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FhermaScore(WhiteboxScore):
+    """The suite's; its standard error is the jackknife's over MLPs."""
+
+    by_case: ClassVar[tuple[str, str]] = ("accuracy", "final-layer neurons within the tolerance (%)")
+
+    accuracy: float | None
+    failure_rate: float | None
+    mean_wall_time_s: float | None
+    time_deduction: float | None
+    failure_factor: float | None
+    cases: tuple[FhermaCase, ...]
+
+
+@dataclass(frozen=True)
+class FhermaRule:
+    """`scoring=fherma`."""
+
+    name: ClassVar[str] = "fherma"
+    version: ClassVar[int] = 1
+    direction: ClassVar[Direction] = "higher"
+
+    accuracy_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """s_t: points for a per cent."""
+    failure_power: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """k."""
+    time_weight: Factor
+    """ε."""
+    time_scale: Factor
+    """β, in 1/s."""
+    tolerance: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    """How near a neuron's mean must be to count."""
+
+    def formula(self, accuracy: float, failure_rate: float, mean_time_s: float) -> float:
+        return self.failure_factor(failure_rate) * (self.accuracy_scale * accuracy - self.time_deduction(mean_time_s))
+
+    def failure_factor(self, failure_rate: float) -> float:
+        return float((1 - failure_rate) ** self.failure_power)
+
+    def time_deduction(self, mean_time_s: float) -> float:
+        return self.time_weight * math.log1p(self.time_scale * mean_time_s)
+
+    def score(self, cases: Sequence[WhiteboxCase], limits: Limits, flops_per_sample: float) -> FhermaScore:
+        scored = tuple(self.score_case(case, limits, flops_per_sample) for case in cases)
+        tallies = [
+            Tally(case.accuracy, case.attempted, answered.prediction.timing.wall_time_s)
+            for case, answered in zip(scored, cases, strict=True)
+        ]
+        accuracy, failure_rate, mean_time_s = summarise(tallies) if tallies else (None, None, None)
+        return FhermaScore(
+            **vars(measure_suite(cases, scored, limits)),
+            score=self.score_tallies(tallies),
+            score_se=self.jackknife(tallies),
+            direction=self.direction,
+            accuracy=accuracy,
+            failure_rate=failure_rate,
+            mean_wall_time_s=mean_time_s,
+            time_deduction=None if mean_time_s is None else self.time_deduction(mean_time_s),
+            failure_factor=None if failure_rate is None else self.failure_factor(failure_rate),
+            cases=scored,
+        )
+
+    def score_case(self, case: WhiteboxCase, limits: Limits, flops_per_sample: float) -> FhermaCase:
+        measured = measure_case(case, limits, flops_per_sample)
+        accuracy = None
+        if not measured.failed and case.prediction.means is not None:
+            errors = case.prediction.means[-1].astype(np.float64) - case.truth.means[-1].astype(np.float64)
+            accuracy = 100 * float(np.mean(np.abs(errors) < self.tolerance))
+        return FhermaCase(**vars(measured), accuracy=accuracy, attempted=not case.prediction.refused)
+
+    def score_tallies(self, tallies: Sequence[Tally]) -> float | None:
+        return self.formula(*summarise(tallies)) if tallies else None
+
+    def jackknife(self, tallies: Sequence[Tally]) -> float | None:
+        """From the scores with each MLP left out in turn, since the formula isn't a mean over MLPs."""
+        n = len(tallies)
+        if n < 2:
+            return None
+        without = [self.formula(*summarise([*tallies[:i], *tallies[i + 1 :]])) for i in range(n)]
+        return float(np.sqrt((n - 1) * np.var(without)))
+
+
+def summarise(tallies: Sequence[Tally]) -> tuple[float, float, float]:
+    """Accuracy in per cent, failure rate and mean time; where nothing answered, accuracy is 0."""
+    accuracies = [tally.accuracy for tally in tallies if tally.accuracy is not None]
+    times = [tally.wall_time_s for tally in tallies if tally.attempted]
+    failure_rate = 1 - len(accuracies) / len(tallies)
+    return _mean(accuracies), failure_rate, _mean(times)
+
+
+def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
+    """What a report's own rows make the score: a check, never a ranking."""
+    rule = FhermaRule(**{field.name: config["scoring"][field.name] for field in fields(FhermaRule)})
+    rows = results["per_mlp"]
+    return rule.score_tallies(
+        [Tally(None if row_failed(row) else row["accuracy"], row["attempted"], row["wall_time_s"]) for row in rows]
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values) if values else 0.0
