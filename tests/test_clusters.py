@@ -217,7 +217,7 @@ def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
 @needs("hydra_optuna_sweeper")
 def test_optuna_tunes_a_knob_and_a_failing_trial_hides_no_other(whest_process: Whest, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TUNED)
-    tune = ("-m", "debug=tiny", "truth=plain", "experiment=tune", "estimator=file", "estimator.path=mine.py")
+    tune = ("-m", "debug=tiny", "truth=plain", "hydra/sweeper=tune", "estimator=file", "estimator.path=mine.py")
     knob = ("isolation=none", "+estimator.level=interval(0.0,1.0)", "hydra.sweeper.n_trials=8")
     outcome = whest_process(*tune, *knob)
     with (outcome.sweep / "sweep.csv").open(newline="") as file:

@@ -48,7 +48,7 @@ def table(folder: Path) -> list[dict[str, str]]:
 
 def test_a_stopped_sweep_goes_on_and_believes_nothing_stale(whest: Whest, outputs: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(STOPPABLE)
-    levels = ",".join(str(level / 10) for level in range(3))
+    levels = ",".join(str(level / 10) for level in range(2))
     command = (*TINY, "estimator=file", "estimator.path=mine.py", "isolation=none", f"+estimator.level={levels}")
 
     def ran(*words: str, stop_after: int | None = None) -> tuple[Any, list[str]]:
@@ -67,9 +67,9 @@ def test_a_stopped_sweep_goes_on_and_believes_nothing_stale(whest: Whest, output
 
     again, started = ran()
     assert again.exit_code == 0, again.err
-    assert started == ["0.1", "0.2"], "what was finished is not run again"
+    assert started == ["0.1"], "what was finished is not run again"
     rows = table(again.sweep)
-    assert [row["label"] for row in rows] == [f"file +estimator.level={level / 10}" for level in range(3)]
+    assert [row["label"] for row in rows] == [f"file +estimator.level={level / 10}" for level in range(2)]
     assert {row["status"] for row in rows} == {"finished"}
     assert (again.sweep / "0" / "report.json").read_bytes() == report
     assert "job 0 was finished before" in again.out
@@ -82,14 +82,14 @@ def test_a_stopped_sweep_goes_on_and_believes_nothing_stale(whest: Whest, output
     (tmp_path / "mine.py").write_text(STOPPABLE.replace("jnp.full", "2 * jnp.full"))
     changed, started = ran()
     assert changed.exit_code == 0, changed.err
-    assert len(started) == 3, "another estimator under the same name"
+    assert len(started) == 2, "another estimator under the same name"
     assert len(list(outputs.glob("sweeps/*/*"))) == 2, "it went on in the same folder all the same"
 
-    ran(stop_after=2)
+    ran(stop_after=1)
     kept = newest() / "0" / "report.json"
     kept.write_text(kept.read_text().replace('"score"', '"score" '))
     _, started = ran()
-    assert started == ["0.0", "0.2"], "a report that was touched is not believed"
+    assert started == ["0.0", "0.1"], "a report that was touched is not believed"
 
     ran(stop_after=0)
     ran("resume=false", stop_after=0)

@@ -10,15 +10,17 @@ import logging
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from whest.points import SWEEP_FILE
-from whest.sweep_table import COLUMNS, SweepRow, read_sweep, write_table
 from whest.tracking import PARENT_FILE, PARENT_VARIABLE, SWEEP_JOB, MlflowTracking
+
+if TYPE_CHECKING:
+    from whest.sweep_table import SweepRow
 
 LOG = logging.getLogger(__name__)
 LOCK_FILE = ".running"
@@ -147,6 +149,8 @@ def finish_open_sweep(is_interrupted: bool = False) -> None:
 
 
 def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
+    from whest.sweep_table import read_sweep, write_table
+
     folder, tracking = sweep.folder, sweep.tracking
     parent = (folder / PARENT_FILE).read_text().strip() if tracking and (folder / PARENT_FILE).exists() else None
     rows = read_sweep(folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent else None)
@@ -191,8 +195,10 @@ def _tracking(config: DictConfig) -> MlflowTracking | None:
     return MlflowTracking(node["uri"], str(node["experiment"]), Path(config.outputs_dir).absolute())
 
 
-def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list[SweepRow], folder: Path, status: str) -> None:
+def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list["SweepRow"], folder: Path, status: str) -> None:
     from mlflow.entities import Metric
+
+    from whest.sweep_table import COLUMNS
 
     try:
         client, _ = tracking.connect()
