@@ -18,7 +18,7 @@ def test_only_what_may_be_read_back_is_kept(is_kept: bool, tmp_path: Path) -> No
         jax.config.update("jax_compilation_cache_dir", str(tmp_path))
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
         reset_cache()
-        lowered = jax.jit(lambda x: jnp.sin(x) * 17.25).lower(jnp.ones(3))
+        lowered = jax.jit(lambda x: jnp.sin(x) * 17.25).lower(jax.ShapeDtypeStruct((3,), jnp.float32))
         with _kept_on_disk(is_kept):
             lowered.compile()
         assert bool(list(tmp_path.iterdir())) == is_kept
