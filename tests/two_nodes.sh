@@ -11,6 +11,7 @@ RAY_AUTH_TOKEN=$("$bin/python" -c 'import secrets; print(secrets.token_hex(32))'
 RAY_USAGE_STATS_ENABLED=0
 export RAY_AUTH_MODE RAY_AUTH_TOKEN RAY_USAGE_STATS_ENABLED
 logs=$(mktemp -d)  # short: a socket's path may have a hundred characters
+trap 'rm -rf "$logs" || true' EXIT
 mkdir -p "$outputs"
 patiently() { for _ in $(seq 120); do "$@" > "$logs/asked" 2>&1 && return 0; sleep 1; done; cat "$logs"/*.log; return 1; }
 
