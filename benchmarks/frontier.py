@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 
 from whest.api import compose, config_folder, score
 from whest.console import plus_minus
+from whest.palette import ACCENT, INK, MUTED
 from whest.report import Json
 
 ROUNDS = ("warmup", "phase1", "phase2")
@@ -31,7 +32,6 @@ HEADINGS = (
     "round", "estimator", "corrected score ± SE", "score ± SE", "final-layer MSE", "FLOPs", "C/B", "vs sampling",
     "s an MLP", "MLPs",
 )  # fmt: skip
-INK, ACCENT, MUTED = "#1f2933", "#0b7285", "#9aa5b1"
 
 
 @dataclass(frozen=True)

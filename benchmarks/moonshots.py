@@ -20,11 +20,11 @@ from training import Network, networks, plus_minus
 from estimators.cumulant_chain import Core, propagate
 from estimators.cumulants import Relu, Square, Terms
 from estimators.lean_sources import LeanSources
-from estimators.matrix_core import TERMS, MatrixCore
+from estimators.matrix_core import CORE_SHRINK, TERMS, MatrixCore
 from estimators.sources import Sources, Third
 from estimators.third_cumulant import ScalarCore
+from estimators.third_cumulant_plus import CORE_SCALE, DiagonalCore
 from estimators.third_cumulant_plus import TERMS as PLUS
-from estimators.third_cumulant_plus import DiagonalCore
 from whest.dataset import fresh_seeds
 from whest.fast_truth import FastTruth
 from whest.meter import meter
@@ -48,7 +48,7 @@ def chain(core: Core, terms: Terms, third: Third | None = None) -> Answer:
 
 def core_parts() -> None:
     """Error at 256x8 as the closure grows, each paired with the whole of it."""
-    whole = MatrixCore(1 - 8 / 256, third_in_core=True, sphere=True)
+    whole = MatrixCore(1 - CORE_SHRINK / 256, third_in_core=True, sphere=True)
     tries: dict[str, Answer] = {
         "matrix core, all terms": chain(whole, TERMS),
         "core scale 1 (nothing fitted)": chain(replace(whole, scale=1.0), TERMS),
@@ -56,8 +56,8 @@ def core_parts() -> None:
         "without κ₃ in the core": chain(replace(whole, third_in_core=False), TERMS),
         "terms of third_cumulant_plus": chain(replace(whole, scale=1.0), PLUS),
         "lean sources": chain(whole, TERMS, LeanSources()),
-        "diagonal core (third_cumulant_plus)": chain(DiagonalCore(0.95), PLUS),
-        "diagonal core, all terms": chain(DiagonalCore(0.95), TERMS._replace(mixed=None)),
+        "diagonal core (third_cumulant_plus)": chain(DiagonalCore(CORE_SCALE), PLUS),
+        "diagonal core, all terms": chain(DiagonalCore(CORE_SCALE), TERMS._replace(mixed=None)),
         "one number (third_cumulant)": chain(ScalarCore(), Terms()),
     }
     nets = networks(256, 8, 5150, N_NETWORKS, FastTruth(2, standard_error=3e-4))
@@ -76,7 +76,7 @@ def error(answer: Answer, net: Network) -> float:
 def shared_bases() -> None:
     """What shared bases change at 256x16, and the price in products of n×n matrices."""
     width, depth = 256, 16
-    core = MatrixCore(1 - 8 / width, third_in_core=False, sphere=True)
+    core = MatrixCore(1 - CORE_SHRINK / width, third_in_core=False, sphere=True)
     seeds = fresh_seeds(5170, 3)
     weights = [draw_mlp(SeedProtocol().streams(seed), width, depth, "").weights for seed in seeds]
 

@@ -5,7 +5,7 @@ For (Z_i, Z_j) with means σα, correlation ρ, and c₁ = Φ(α), c_k = (−1)�
                             = σ_i σ_j·[ρ·Φ_i Φ_j + ∫₀^ρ (ρ − t)·φ₂(α_i, α_j; t) dt]          Price and Plackett
 with φ₂ the bivariate normal density of correlation t. Where both means are 0 (a first layer, and nowhere else) the
 integral is elementary, the arc-cosine kernel: σ_i σ_j/2π·[ρ·(π/2 + asin ρ) + √(1 − ρ²)] − μ'_i μ'_j, with μ' = σ/√(2π).
-The functions give values off the diagonal; on it they aren't used.
+The first two give values off the diagonal; on it they aren't used.
 """
 
 import math
@@ -51,14 +51,14 @@ def exact_covariance(mean: Vector, covariance: Square) -> Square:
 
 
 def arc_cosine_covariance(covariance: Square) -> Square:
-    """Of neurons whose inputs have mean 0."""
-    sigma, rho = _scales(covariance)
+    """Of neurons whose inputs have mean 0; the diagonal, their variances, is right too."""
+    sigma, rho = _scales(covariance, 1.0)
     kernel = rho * (math.pi / 2 + jax.lax.asin(rho)) + jnp.sqrt(1 - rho * rho) - 1
     return outer(sigma, sigma) * (1 / (2 * math.pi)) * kernel
 
 
-def _scales(covariance: Square) -> tuple[Vector, Square]:
-    """Standard deviations, and correlations short of ±1."""
+def _scales(covariance: Square, largest: float = LARGEST_CORRELATION) -> tuple[Vector, Square]:
+    """Standard deviations, and correlations of a size that is no larger than this."""
     sigma = jnp.sqrt(jnp.maximum(jnp.diagonal(covariance), SMALLEST_VARIANCE))
     rho = covariance / outer(sigma, sigma)
-    return sigma, jnp.clip(rho, -LARGEST_CORRELATION, LARGEST_CORRELATION)
+    return sigma, jnp.clip(rho, -largest, largest)

@@ -30,7 +30,7 @@ from pydantic import Field
 
 from estimators.chain import anchored, first_means
 from estimators.ensemble import Layers, Matmul, Sums, add, pair_sums, repeat
-from estimators.matrix_core import MatrixCoreProp
+from estimators.matrix_core import CORE_SHRINK, MatrixCoreProp
 from estimators.orthogonal import Orthogonal, turned_weights
 from estimators.pruning import kept, pilot_run, prune
 from estimators.sizing import affordable, fall_back, price
@@ -113,7 +113,7 @@ class Kerdock:
         if weights.shape[1] < CUMULANTS_FROM:
             return first_means(weights[0])[None], [1.0]
         with jax.named_scope("cumulants"):
-            known = MatrixCoreProp(True, 8, "lean", False, 3).means(weights[:ANCHORED])
+            known = MatrixCoreProp(True, CORE_SHRINK, "lean", False, 3).means(weights[:ANCHORED])
         return known, [min(1.0, (BELIEVED - layer) / FADING) for layer in range(1, len(known) + 1)]
 
     def _design_sums(self, folded: Float[Array, "n width"], layers: Layers, signs: Array) -> Sums:

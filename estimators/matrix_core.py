@@ -32,11 +32,13 @@ from estimators.fallback import Affordable, predict_within, price
 from estimators.lean_sources import LeanSources
 from estimators.sources import Feed, Product, Sources, Third
 from estimators.strassen import multiply
-from estimators.third_cumulant_plus import ThirdCumulantPlus
+from estimators.third_cumulant_plus import CORE_SCALE, ThirdCumulantPlus
 from estimators.wick import Vector
 from whest.estimator import MLPView
 
 TERMS = Terms(k31=1, skew=1, bend=1, cubic=1, kurtosis=1, twist=1, square_skew=1, mixed=1)
+CORE_SHRINK = 8
+"""Fitted at 256×8; see `benchmarks/fit_constants.py`."""
 FLOOR = 0.1
 """The least multiplier: what costs less than this share of the budget scores no better for it."""
 
@@ -134,4 +136,4 @@ class MatrixCoreProp:
     def cheaper(self) -> Affordable:
         if self.sources != "lean":
             return replace(self, sources="lean")
-        return ThirdCumulantPlus(self.sphere, 0.95, 0)
+        return ThirdCumulantPlus(self.sphere, CORE_SCALE, 0)

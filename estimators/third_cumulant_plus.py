@@ -30,6 +30,10 @@ TERMS = Terms(k31=1.0, skew=1.0)
 """κ_iiij and S·κ_iii as the expansion has them."""
 
 
+CORE_SCALE = 0.95
+"""s above: fitted once, at 256×8."""
+
+
 @dataclass(frozen=True)
 class DiagonalCore:
     scale: float | Float[Array, ""]
@@ -67,7 +71,6 @@ class DiagonalCore:
 class ThirdCumulantPlus:
     sphere: bool
     core_scale: Annotated[float, Field(ge=0, le=2)]
-    """s above: fitted once, at 256×8."""
     strassen_levels: Annotated[int, Field(ge=0, le=4)]
 
     name: ClassVar[str] = "third_cumulant_plus"

@@ -23,6 +23,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, PRNGKeyArray
 from pydantic import Field
 
+from estimators.bivariate import arc_cosine_covariance
 from estimators.chain import first_means
 from estimators.ensemble import Layers, Matmul, Sums, point_sums, repeat
 from estimators.sizing import affordable, fall_back
@@ -94,7 +95,7 @@ def anchor(h: Float[Array, "row width"], w: Float[Array, "width width"], anchors
     if anchors == "mean":
         return h + (exact - mean)
     centred = h - mean
-    sampled, known = _root(centred.T @ centred / len(h)), _root(arc_cosine_covariance(w))
+    sampled, known = _root(centred.T @ centred / len(h)), _root(arc_cosine_covariance(w.T @ w))
     return centred @ solve_triangular(sampled, known.T, trans="T", lower=True) + exact  # L⁻ᵀKᵀ: LLᵀ becomes KKᵀ
 
 
@@ -109,12 +110,3 @@ def mean_norm_ratio(pairs: int) -> float:
 def _root(covariance: Float[Array, "width width"]) -> Float[Array, "width width"]:
     n = len(covariance)
     return jnp.linalg.cholesky(covariance + JITTER * jnp.trace(covariance) / n * jnp.eye(n))
-
-
-def arc_cosine_covariance(w: Float[Array, "width width"]) -> Float[Array, "width width"]:
-    """Cov(relu z_i, relu z_j) for z ~ N(0, WᵀW): σ_iσ_j/(2π)·(ρ(π/2 + asin ρ) + √(1 − ρ²) − 1)."""
-    s = w.T @ w
-    sigma = jnp.sqrt(jnp.diagonal(s))
-    scale = sigma[:, None] * sigma
-    rho = jnp.clip(s / jnp.maximum(scale, 1e-30), -1, 1)
-    return scale / (2 * math.pi) * (rho * (math.pi / 2 + jnp.arcsin(rho)) + jnp.sqrt(1 - rho * rho) - 1)

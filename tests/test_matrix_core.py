@@ -38,9 +38,7 @@ class DenseMatrixCore(Dense):
                 rows.append(m[1] * (self.radial(n, 1) if depth > 1 else 1))
                 break
             if index == 0 and self.sphere:
-                raw = {ab: value + np.outer(m[ab[0]], m[ab[1]]) for ab, value in q.items()}
-                m = {p: value / self.radial(n, p) for p, value in m.items()}
-                q = {(a, b): v / self.radial(n, a + b) - np.outer(m[a], m[b]) for (a, b), v in raw.items()}
+                m, q = self.turned(m, q)
             mean, c, k3, fourth = self.cumulants(number, s, z3, m, q)
             if b is not None:
                 self.add_feed(k3, number, w @ b @ w.T, gram, np.diag(b).mean())
@@ -50,10 +48,6 @@ class DenseMatrixCore(Dense):
             thirds.append(k3)
             cores.append(b)
         return np.stack(rows), thirds, cores
-
-    def paired(self, d: np.ndarray, gram: np.ndarray) -> np.ndarray:
-        pairings = ("ij,kl", "kl,ij", "ik,jl", "jl,ik", "il,jk", "jk,il")
-        return sum(np.einsum(f"{pairing}->ijkl", d, gram) for pairing in pairings) / 6
 
     def more_numbers(self, mean: np.ndarray, variance: np.ndarray) -> dict[tuple[int, int], np.ndarray]:
         number = self.numbers(mean, variance)

@@ -44,15 +44,20 @@ class Dense:
                 rows.append(m[1] * (self.radial(n, 1) if depth > 1 else 1))
                 break
             if index == 0 and self.sphere:
-                raw = {ab: value + np.outer(m[ab[0]], m[ab[1]]) for ab, value in q.items()}
-                m = {p: value / self.radial(n, p) for p, value in m.items()}
-                q = {(a, b): v / self.radial(n, a + b) - np.outer(m[a], m[b]) for (a, b), v in raw.items()}
+                m, q = self.turned(m, q)
             mean, c, k3, trace = self.cumulants(number, s, z3, m, q)
             k4 = self.core(trace)
             rows.append(mean * self.radial(n, 1))
             thirds.append(k3)
             fourths.append(k4)
         return np.stack(rows), thirds, fourths
+
+    def turned(self, m: dict, q: dict) -> tuple[dict, dict]:
+        """Moments and covariances of powers as they are on the sphere."""
+        n = len(m[1])
+        raw = {ab: value + np.outer(m[ab[0]], m[ab[1]]) for ab, value in q.items()}
+        m = {p: value / self.radial(n, p) for p, value in m.items()}
+        return m, {(a, b): v / self.radial(n, a + b) - np.outer(m[a], m[b]) for (a, b), v in raw.items()}
 
     def radial(self, n: int, p: int) -> float:
         if not self.sphere:
@@ -119,14 +124,17 @@ class Dense:
     def core(self, fourth: np.ndarray) -> np.ndarray:
         """κ₄ = the mean over pairings of diag(g)⊗I, whose partial traces are those of κ_iijj (or whose trace is)."""
         n = len(fourth)
-        eye = np.eye(n)
         if self.plus:
             rho = fourth.sum(axis=1)
             g = SCALE * (6 / (n + 4) * rho - 3 / ((n + 2) * (n + 4)) * rho.sum())
         else:
             g = np.full(n, 3 / (n * (n + 2)) * fourth.sum())
+        return self.paired(np.diag(g), np.eye(n))
+
+    def paired(self, d: np.ndarray, gram: np.ndarray) -> np.ndarray:
+        """The mean over pairings of D⊗G."""
         pairings = ("ij,kl", "kl,ij", "ik,jl", "jl,ik", "il,jk", "jk,il")
-        return sum(np.einsum(f"{pairing}->ijkl", np.diag(g), eye) for pairing in pairings) / 6
+        return sum(np.einsum(f"{pairing}->ijkl", d, gram) for pairing in pairings) / 6
 
 
 def estimator(plus: bool, sphere: bool, levels: int = 0) -> ThirdCumulant | ThirdCumulantPlus:

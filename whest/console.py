@@ -110,7 +110,8 @@ def _print_failures(report: "Report", console: Console) -> None:
 
 
 def _print_places(report: "Report", folder: Path, console: Console) -> None:
-    console.print(f"saved    {_short(folder / 'report.json')} and figures/", soft_wrap=True)
+    made = [name for name in ("report.json", "report.html") if (folder / name).exists()]
+    console.print(f"saved    {_short(folder)}: {', '.join([*made, 'figures/'])}", soft_wrap=True)
     console.print(f"protocol {report.meta.protocol_hash}: scores are comparable where this is the same")
     if len(report.cases) > 1 and not report.has_errors and report.config["estimator"]["path"] is None:
         other = "mean_prop" if report.config["estimator"]["name"] == "cov_prop" else "cov_prop"

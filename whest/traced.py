@@ -115,9 +115,13 @@ def compile_program(function: Function, context: SetupContext) -> Program | Fail
 
 
 def _compile_plain(traced: Any) -> Callable[..., tuple[Array, None]]:
-    with _kept_on_disk(len(traced.jaxpr.eqns) <= LARGEST_KEPT):
-        compiled = traced.lower().compile()
+    compiled = _compile(traced)
     return lambda *arguments: (compiled(*arguments), None)
+
+
+def _compile(traced: Any) -> Any:
+    with _kept_on_disk(len(traced.jaxpr.eqns) <= LARGEST_KEPT):
+        return traced.lower().compile()
 
 
 @contextmanager
@@ -138,7 +142,7 @@ def _kept_on_disk(is_kept: bool) -> Iterator[None]:
 
 def _compile_counting(program: Any, estimate: Estimate, context: SetupContext) -> Callable[..., tuple[Array, Array]]:
     counting = count_rounds(program, list(estimate.loops))
-    compiled = jax.jit(counting).trace(*_argument_shapes(context.width, context.depth)).lower().compile()
+    compiled = _compile(jax.jit(counting).trace(*_argument_shapes(context.width, context.depth)))
 
     def run(*arguments: Array) -> tuple[Array, Array]:
         (means,), rounds = compiled(*arguments)
