@@ -1,0 +1,94 @@
+"""The recipe: how a learner is trained and which candidate faces the exam. Candidates are only ever added.
+
+Model selection is part of what is measured, so it is the recipe's alone: the candidate promoted last before the deadline
+is graded, whatever any other one did on the public validation set.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`recipe.*`: in how many calls a learner is trained, on rows of which length, and what is promoted."""
+
+    calls: Annotated[int, Field(ge=1, le=1000)]
+    """Training calls, each with an equal share of what is left; a candidate is packaged after each."""
+    row_length: Annotated[int, Field(ge=2, le=1025)]
+    """Bytes of a training row, and the window that answers are given in: BOS and the bytes before the answer."""
+    promote: Literal["last", "none"] | Annotated[int, Field(ge=1)]
+    """last: each candidate as it is packaged, so that the latest counts; N: the N-th alone; none: nothing."""
+
+    def promotes(self, candidate: int) -> bool:
+        return self.promote == "last" or self.promote == candidate
+
+
+@dataclass(frozen=True)
+class Call:
+    """A training call: what it was told was left, and what it used."""
+
+    number: int
+    asked_at_s: float
+    flops_left: float | None
+    seconds_left: float | None
+    steps: int
+    flops_used: int
+    wall_time_s: float
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A call that was asked for too late."""
+
+    number: int
+    asked_at_s: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A packaged model; its size is what the harness found, never what it was told."""
+
+    number: int
+    packaged_at_s: float
+    steps: int
+    sha256: str
+    gzipped_bytes: int
+    validation_right: int
+    validation_asked: int
+
+    @property
+    def validation_score(self) -> float:
+        return 100 * self.validation_right / self.validation_asked
+
+
+@dataclass(frozen=True)
+class Promotion:
+    """The recipe's word that a candidate is the one."""
+
+    candidate: int
+    at_s: float
+
+
+Entry = Call | Refusal | Candidate | Promotion
+
+
+def graded_candidate(history: Sequence[Entry], deadline_s: float | None) -> int | None:
+    """The candidate that faces the exam: the latest promotion at the deadline; null where nothing was promoted."""
+    packaged: set[int] = set()
+    chosen = None
+    for entry in history:
+        if isinstance(entry, Candidate):
+            packaged.add(entry.number)
+        if isinstance(entry, Promotion) and entry.candidate in packaged:
+            chosen = entry.candidate if deadline_s is None or entry.at_s <= deadline_s else chosen
+    return chosen
+
+
+def entry_json(entry: Entry) -> Event:
+    return {"event": type(entry).__name__.lower(), **asdict(entry)}
