@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 import jax
 import numpy as np
@@ -39,15 +40,43 @@ class WorkerLimits:
     memory_limit_mb: float | None
 
 
+class Surroundings(Protocol):
+    """What a worker needs to be started: the module it runs, its limits, its environment and its first message."""
+
+    module: ClassVar[str]
+
+    @property
+    def limits(self) -> WorkerLimits: ...
+
+    def environment(self, scratch: Path) -> dict[str, str]: ...
+
+    def first_message(self, role: str, scratch: Path, spent: Path) -> Message: ...
+
+
 @dataclass(frozen=True)
 class World:
-    """What every worker of a run has in common."""
+    """What every worker of a white-box run has in common."""
+
+    module: ClassVar[str] = "whest.worker"
 
     spec: EstimatorSpec
     context: SetupContext
     limits: WorkerLimits
     hidden: tuple[str, ...]
     cache: Path
+
+    def environment(self, scratch: Path) -> dict[str, str]:
+        return bare_environment(scratch, [path or str(Path.cwd()) for path in sys.path])
+
+    def first_message(self, role: str, scratch: Path, spent: Path) -> Message:
+        return {
+            "hidden": list(self.hidden),
+            "platforms": "cpu" if role == "trace" else chosen_platforms(),
+            "spec": write_spec(self.spec),
+            "context": asdict(replace(self.context, scratch_dir=str(scratch))),
+            "cache": str(self.cache),
+            "spent": str(spent),
+        }
 
 
 class WorkerFailedError(Exception):
@@ -61,7 +90,7 @@ class WorkerFailedError(Exception):
 class Worker:
     """One child process and the pipes to it."""
 
-    def __init__(self, role: str, world: World) -> None:
+    def __init__(self, role: str, world: Surroundings) -> None:
         self._limits = world.limits
         self.scratch = Path(tempfile.mkdtemp(prefix="whest-worker-"))
         self.spent = self.scratch / "spent"
@@ -72,31 +101,23 @@ class Worker:
         theirs_in, ours_out = os.pipe()
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "whest.worker", role, str(theirs_in), str(theirs_out)],
+                [sys.executable, "-P", "-m", world.module, role, str(theirs_in), str(theirs_out)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs_in, theirs_out),
-                env=_environment(self.scratch),
+                env=world.environment(self.scratch),
                 cwd=self.scratch,
                 start_new_session=True,
             )
         os.close(theirs_in)
         os.close(theirs_out)
         self._channel = Channel(ours_in, ours_out)
-        context = replace(world.context, scratch_dir=str(self.scratch))
-        self._start = {
-            "hidden": list(world.hidden),
-            "platforms": "cpu" if role == "trace" else (getattr(jax.config, "jax_platforms", None) or ""),
-            "spec": write_spec(world.spec),
-            "context": asdict(context),
-            "cache": str(world.cache),
-            "spent": str(self.spent),
-        }
         self.protections: dict[str, bool] = {}
         self._is_ready = False
         with suppress(ChannelClosedError):  # a worker that is gone says so when it is asked
-            self._channel.send(self._start, deadline=time.monotonic() + START_TIMEOUT_S)
+            first = world.first_message(role, self.scratch, self.spent)
+            self._channel.send(first, deadline=time.monotonic() + START_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
@@ -212,10 +233,15 @@ class Worker:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def _environment(scratch: Path) -> dict[str, str]:
+def bare_environment(scratch: Path, paths: Sequence[str]) -> dict[str, str]:
+    """All that a worker's environment holds: where Python looks for modules, and little of ours."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-    return {**kept, "PYTHONPATH": paths, "HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+
+
+def chosen_platforms() -> str:
+    """JAX's platforms as this process has them."""
+    return getattr(jax.config, "jax_platforms", None) or ""
 
 
 def _tree(pid: int) -> list[psutil.Process]:

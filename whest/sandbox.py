@@ -25,7 +25,9 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
 )
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE = 1, 38, 4
+MNT_DETACH = 2
 SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
+SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 0x1
 CAPABILITY_VERSION_3 = 0x20080522
 
@@ -68,22 +70,35 @@ def die_with_parent() -> None:
 
 def enter(hidden: Sequence[str], scratch: str) -> dict[str, bool]:
     """Shut this process in as far as the kernel allows. Returns in a child where process ids are its own."""
-    libc = _libc()
+    libc = _unshared()
     if libc is None:
         return protections()
-    uid, gid = os.getuid(), os.getgid()
-    wanted = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
-    if libc.unshare(CLONE_NEWUSER | wanted) == 0:
-        _map_ids(uid, gid)
-    elif libc.unshare(wanted) != 0:
-        return protections()
-    _continue_in_child(libc)
-    libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
     covered = [_hide(libc, Path(path)) for path in hidden]
     is_read_only = _make_read_only(libc, os.fsencode(scratch))
     own = libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) == 0
     _drop_privileges(libc)
     return protections(no_network=True, hidden_answers=all(covered), own_processes=own, read_only_files=is_read_only)
+
+
+def enter_room(allowed: Sequence[str], writable: Sequence[str]) -> dict[str, bool]:
+    """Shut this process into a file system that has these paths and nothing else, so that nothing need be named to be
+    hidden. Returns in a child, as `enter` does."""
+    libc = _unshared()
+    if libc is None:
+        return protections()
+    root = Path(writable[0]) / "room"
+    root.mkdir()
+    found = libc.mount(b"tmpfs", os.fsencode(root), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=1m") == 0
+    found = all([_furnish(libc, root, Path(path), MS_BIND | MS_REC) for path in allowed]) and found
+    found = all([_furnish(libc, root, Path(path), MS_BIND) for path in writable]) and found
+    (root / "proc").mkdir(exist_ok=True)
+    own = libc.mount(b"proc", os.fsencode(root / "proc"), b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) == 0
+    is_read_only = _set_read_only(libc, os.fsencode(root), [_inside(root, Path(path)) for path in writable])
+    hidden = found and _move_into(libc, root)
+    os.chdir(writable[0])
+    sys.path_importer_cache.clear()  # it remembers folders as they were outside
+    _drop_privileges(libc)
+    return protections(no_network=True, hidden_answers=hidden, own_processes=own, read_only_files=is_read_only)
 
 
 def forbid_escapes() -> None:
@@ -107,6 +122,22 @@ def _libc() -> Any:
         return None
     libc = ctypes.CDLL(None, use_errno=True)
     return libc if hasattr(libc, "unshare") else None
+
+
+def _unshared() -> Any:
+    """The C library, in a child with namespaces of its own; null where the kernel or the system doesn't allow them."""
+    libc = _libc()
+    if libc is None:
+        return None
+    uid, gid = os.getuid(), os.getgid()
+    wanted = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET
+    if libc.unshare(CLONE_NEWUSER | wanted) == 0:
+        _map_ids(uid, gid)
+    elif libc.unshare(wanted) != 0:
+        return None
+    _continue_in_child(libc)
+    libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
+    return libc
 
 
 def _map_ids(uid: int, gid: int) -> None:
@@ -145,13 +176,51 @@ def _hide(libc: Any, path: Path) -> bool:
     return bool(libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0)
 
 
+def _inside(root: Path, path: Path) -> Path:
+    return root / path.relative_to("/")
+
+
+def _furnish(libc: Any, root: Path, path: Path, flags: int) -> bool:
+    """Show a path of the outside at the same place inside; a link stays a link."""
+    place = _inside(root, path)
+    if not path.exists() or place.is_symlink():
+        return True
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink():
+        place.symlink_to(path.readlink())
+        return True
+    if path.is_dir():
+        place.mkdir(exist_ok=True)
+    else:
+        place.touch()
+    return bool(libc.mount(os.fsencode(path), os.fsencode(place), None, flags, None) == 0)
+
+
+def _move_into(libc: Any, root: Path) -> bool:
+    """Make a folder the root of all there is, and let go of what was there before."""
+    number = SYS_PIVOT_ROOT.get(os.uname().machine)
+    os.chdir(root)
+    if number is None or libc.syscall(number, b".", b".") != 0:
+        return False
+    is_gone = libc.umount2(b".", MNT_DETACH) == 0
+    os.chdir("/")
+    return bool(is_gone)
+
+
 def _make_read_only(libc: Any, scratch: bytes) -> bool:
     """Nothing can be written but the scratch folder: not our code, another worker's folder or the user's files."""
     if libc.mount(scratch, scratch, None, MS_BIND, None) != 0:
         return False
-    whole = libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, _mount_attributes(MOUNT_ATTR_RDONLY, 0), 32)
-    own = libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, scratch, 0, _mount_attributes(0, MOUNT_ATTR_RDONLY), 32)
-    return bool(whole == 0 and own == 0)
+    return _set_read_only(libc, b"/", [Path(os.fsdecode(scratch))])
+
+
+def _set_read_only(libc: Any, root: bytes, but: Sequence[Path]) -> bool:
+    attributes = _mount_attributes(MOUNT_ATTR_RDONLY, 0)
+    done = [libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, root, AT_RECURSIVE, attributes, 32) == 0]
+    for path in but:
+        attributes = _mount_attributes(0, MOUNT_ATTR_RDONLY)
+        done.append(libc.syscall(SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(path), 0, attributes, 32) == 0)
+    return all(done)
 
 
 def _mount_attributes(attributes_set: int, attributes_cleared: int) -> Any:

@@ -94,7 +94,3 @@ def _read_text(path: Path) -> bytes:
     return text
 
 
-def write_material(material: Material) -> Mapping[str, Any]:
-    """What a training process is given of it: everything but the exam, its hash and its place."""
-    rows = [[q.prefix.decode(), q.answer.decode(), q.family] for q in material.validation.questions]
-    return {"validation": rows}

@@ -1,0 +1,93 @@
+"""What each process of an exam run answers."""
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from whest.errors import WhestError
+from whest.exam.answering import Answerer
+from whest.exam.bundle import gzipped_size, unpack
+from whest.exam.programs import read_programs, trace_learner, write_programs
+from whest.exam.questions import read_questions
+from whest.exam.training import Training, count_right
+from whest.learner import LearnerContext, create_learner
+from whest.wire import Message
+from whest.worker_roles import prepare_precision, read_spec, write_cost
+
+Answer = tuple[Message, list[np.ndarray]]
+Role = Callable[[Message, Sequence[np.ndarray]], Answer]
+
+
+def tracer(start: Message) -> Role:
+    """The only role that runs the learner's own code, once."""
+    spec, context = read_spec(start["spec"]), LearnerContext(**start["context"])
+
+    def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
+        try:
+            learner = create_learner(spec, context)
+            return write_programs(trace_learner(learner, context.row_length))
+        except (Exception, SystemExit) as error:
+            own = f"{type(error).__name__}: {error}"
+            said = str(error) if isinstance(error, WhestError) else own
+            return {"failure": said[:4000], "traceback": traceback.format_exc()[-8000:]}, []
+
+    return answer
+
+
+def trainer(start: Message) -> Role:
+    """Text, validation set and programs come first; then call after call, each told what is left."""
+    prepare_precision(start["cache"])
+    training: Training | None = None
+    learner: dict[str, Any] = start["learner"]
+    validation = read_questions(start["validation"].encode(), "the validation set").questions
+
+    def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
+        nonlocal training
+        if message["do"] == "load":
+            text, *constants = arrays
+            training = Training(read_programs(message["programs"], constants), text, start["seed"])
+            return {
+                "cost": write_cost(training.update_cost),
+                "n_params": training.n_params,
+                "first_bits": training.first_bits,
+            }, []
+        assert training is not None
+        if message["do"] == "train":
+            return asdict(training.train(message["steps"], message["seconds"])), []
+        bundle = training.package(learner)
+        return {"right": count_right(bundle, validation)}, [np.frombuffer(bundle, np.uint8)]
+
+    return answer
+
+
+def grader(start: Message) -> Role:
+    """A bundle and questions in, answers out."""
+    prepare_precision(None)
+    answerer: Answerer | None = None
+
+    def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
+        nonlocal answerer
+        if message["do"] == "load":
+            content = arrays[0].tobytes()
+            size = gzipped_size(content)
+            if size > message["bundle_limit_bytes"]:
+                return {"gzipped_bytes": size, "refused": "too large"}, []
+            try:
+                answerer = Answerer(unpack(content))
+                answerer.logits(b"")  # compiles
+            except Exception as error:
+                return {"gzipped_bytes": size, "refused": f"{type(error).__name__}: {error}"[:1000]}, []
+            return {"gzipped_bytes": size}, []
+        assert answerer is not None
+        (question,) = read_questions(message["question"].encode(), "the question").questions
+        found = answerer.answer(question)
+        given = None if found.given is None else found.given.hex()
+        return {"given": given, "nats": found.nats, "wall_time_s": found.wall_time_s}, []
+
+    return answer
+
+
+ROLES: dict[str, Callable[[Message], Role]] = {"trace": tracer, "train": trainer, "grade": grader}

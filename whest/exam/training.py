@@ -1,0 +1,107 @@
+"""Training in the process that never sees the exam: programs as data, text, a seed and what may be used up.
+
+Nothing here imports a learner. The harness draws the random numbers, calls `init` itself and counts what an update costs.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import UInt8
+
+from whest.exam.answering import Answerer
+from whest.exam.bundle import Bundle, pack, unpack
+from whest.exam.programs import KEY_DATA, LearnerPrograms
+from whest.exam.questions import Question
+from whest.learner import nats, tokens_of
+from whest.meter import Cost, cost_of
+
+N_LOSSES = 60
+"""Points of the training curve; each is a forward pass of the harness's own, which no budget pays for."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a call came to."""
+
+    steps: int
+    wall_time_s: float
+    losses: tuple[tuple[int, float], ...]
+    """Update and bits a byte before it."""
+
+
+class Rows:
+    """Rows of a text, drawn again and again; each begins where a line does."""
+
+    def __init__(self, text: UInt8[np.ndarray, " byte"], rows: int, length: int, seed: int) -> None:
+        starts = np.flatnonzero(np.concatenate([[True], text[:-1] == ord("\n")]))
+        starts = starts[starts + length <= len(text)]
+        self._text = text
+        self._starts = starts if len(starts) > 1 else np.arange(max(1, len(text) - length + 1))
+        self._offsets = np.arange(length)
+        self._rows, self._random = rows, np.random.default_rng(seed)
+
+    def draw(self) -> UInt8[np.ndarray, "row time"]:
+        chosen = self._random.integers(len(self._starts), size=self._rows)
+        return self._text[self._starts[chosen][:, None] + self._offsets]
+
+
+class Training:
+    """One model in the making."""
+
+    def __init__(self, programs: LearnerPrograms, text: UInt8[np.ndarray, " byte"], seed: int) -> None:
+        self._programs = programs
+        self._rows = Rows(text, programs.rows_per_step, programs.row_length, seed)
+        update, loss = programs.function("update"), programs.function("loss")
+        self._update = jax.jit(update)
+        self._loss = jax.jit(lambda params, batch: nats(loss(*params, tokens_of(batch))[0], batch).mean() / math.log(2))
+        key_data = jax.random.key_data(jax.random.key(seed))
+        self._state = jax.jit(programs.function("init"))(key_data)
+        self.update_cost = self._cost()
+        self.steps = 0
+        self.first_bits = float(self._loss(self._params(), jnp.asarray(self._rows.draw())))
+
+    @property
+    def n_params(self) -> int:
+        return sum(int(np.prod(leaf.shape)) for leaf in self._params())
+
+    def _params(self) -> list[jax.Array]:
+        return [self._state[i] for i in self._programs.params]
+
+    def _cost(self) -> Cost:
+        state = jax.eval_shape(self._programs.function("init"), KEY_DATA)
+        batch = jax.ShapeDtypeStruct((self._programs.rows_per_step, self._programs.row_length), jnp.uint8)
+        return cost_of(jax.make_jaxpr(self._programs.function("update"))(*state, batch))
+
+    def train(self, n_steps: int | None, seconds: float | None) -> Spent:
+        """So many updates, or as many as begin within so many seconds."""
+        started = time.monotonic()
+        begun, losses = self.steps, []
+        every = max(1, (n_steps or 10 * N_LOSSES) // N_LOSSES)
+        while n_steps is None or self.steps - begun < n_steps:
+            if seconds is not None:
+                jax.block_until_ready(self._state)
+                if time.monotonic() - started >= seconds:
+                    break
+            batch = jnp.asarray(self._rows.draw())
+            if (self.steps - begun) % every == 0:
+                losses.append((self.steps, float(self._loss(self._params(), batch))))
+            self._state = self._update(*self._state, batch)
+            self.steps += 1
+        jax.block_until_ready(self._state)
+        return Spent(self.steps - begun, time.monotonic() - started, tuple(losses))
+
+    def package(self, learner: dict[str, object]) -> bytes:
+        params = [np.asarray(leaf) for leaf in self._params()]
+        programs = self._programs
+        return pack(Bundle(params, programs.documents["answer"], programs.constants["answer"], learner))
+
+
+def count_right(bundle: bytes, questions: Sequence[Question]) -> int:
+    """How a candidate does on the public validation set: feedback, and never more."""
+    answerer = Answerer(unpack(bundle))
+    return sum(answerer.answer(question).given == question.answer for question in questions)
