@@ -67,4 +67,4 @@ def gzipped_size(content: bytes) -> int:
 
 
 def _as_bytes(document: Any) -> np.ndarray:
-    return np.frombuffer(json.dumps(document, sort_keys=True).encode(), np.uint8)
+    return np.frombuffer(json.dumps(document).encode(), np.uint8)

@@ -12,7 +12,7 @@ from whest.exam.questions import Question, mask_earlier
 
 Puzzle = tuple[str, str]
 """What is shown, and its answer."""
-MASKED_SHARE = 0.2
+MASKED_SHARE = 0.1
 """Of the training text's lines: an exam's earlier answers are masked, which shouldn't come as a surprise."""
 
 

@@ -65,7 +65,8 @@ def mask_earlier(text: bytes, answers: Sequence[tuple[int, int]], asked: int) ->
     for start, end in answers[:asked]:
         shown[start:end] = MASK * (end - start)
     start, end = answers[asked]
-    return Question(bytes(shown[max(0, start - PREFIX_BYTES) : start]), text[start:end], "")
+    prefix = bytes(shown[max(0, start - PREFIX_BYTES) : start]).decode(errors="ignore")  # half a character is dropped
+    return Question(prefix.encode(), text[start:end], "")
 
 
 def _read_line(line: bytes, where: str) -> Question:

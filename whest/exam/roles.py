@@ -48,7 +48,10 @@ def trainer(start: Message) -> Role:
         nonlocal training
         if message["do"] == "load":
             text, *constants = arrays
-            training = Training(read_programs(message["programs"], constants), text, start["seed"])
+            try:
+                training = Training(read_programs(message["programs"], constants), text, start["seed"])
+            except WhestError as error:  # a program that can't be metered, or isn't one
+                return {"failure": str(error)}, []
             return {
                 "cost": write_cost(training.update_cost),
                 "n_params": training.n_params,

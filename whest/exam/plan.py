@@ -1,0 +1,77 @@
+"""The plan of an exam run, and what of it each process is told."""
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from whest.child import WorkerLimits, bare_environment, chosen_platforms
+from whest.estimator import EstimatorSpec
+from whest.exam.allowance import WallClock
+from whest.exam.data import Material
+from whest.exam.questions import write_questions
+from whest.exam.recipe import Recipe
+from whest.exam.room import furniture, importable
+from whest.learner import LearnerContext
+from whest.wire import Message
+from whest.worker_roles import write_spec
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A learner, what it learns from, what it may use up, and the recipe it is trained by."""
+
+    spec: EstimatorSpec
+    context: LearnerContext
+    worker_limits: WorkerLimits
+    material: Material
+    recipe: Recipe
+    budget: float
+    """In FLOPs: what updates may cost together, unless there is a clock."""
+    wall_clock: WallClock | None
+    bundle_limit_bytes: int
+    seed: int
+    cache: Path
+    """Of compiled programs."""
+
+    @property
+    def world(self) -> "ExamWorld":
+        """What processes are started from: nothing here leads to the exam."""
+        validation = write_questions(self.material.validation.questions).decode()
+        return ExamWorld(self.spec, self.context, self.worker_limits, validation, self.seed, self.cache)
+
+
+@dataclass(frozen=True)
+class ExamWorld:
+    """What the processes of a run may know."""
+
+    module: ClassVar[str] = "whest.exam.worker"
+
+    spec: EstimatorSpec
+    context: LearnerContext
+    limits: WorkerLimits
+    validation: str
+    seed: int
+    cache: Path
+
+    @cached_property
+    def room(self) -> list[Path]:
+        return furniture(self.spec)
+
+    def environment(self, scratch: Path) -> dict[str, str]:
+        return bare_environment(scratch, importable(self.spec, self.room))
+
+    def first_message(self, role: str, scratch: Path, spent: Path) -> Message:
+        told: dict[str, dict[str, Any]] = {
+            "trace": {"spec": write_spec(self.spec), "context": asdict(self.context)},
+            "train": {
+                "learner": {"name": self.spec.name, "target": self.spec.target, "knobs": dict(self.spec.knobs)},
+                "validation": self.validation,
+                "seed": self.seed,
+                "cache": str(self.cache),
+            },
+            "grade": {},
+        }
+        writable = [str(scratch), *([str(self.cache)] if role == "train" else [])]
+        platforms = "cpu" if role == "trace" else chosen_platforms()
+        return {"room": [str(path) for path in self.room], "writable": writable, "platforms": platforms, **told[role]}
