@@ -4,9 +4,9 @@
     score = (base·pen + tie) · (0 if the first batch was impossibly cheap else 1),  base = 1/(1 + bpb)
     tie   = min(cap·pen, ½·pen·(base(bpb) − base(bpb + window))) · tanh(heldout_delta)
 
-`pen` halves a memoriser: one whose held-out text costs far more than the text it saw last. The tie-break is smaller than
-what `window` bits a byte are worth, so it only orders what is nearly equal. A batch that isn't finite is charged at a
-fixed rate; a run with no bytes, or whose bpb is no sensible number, has failed and has no score.
+`pen` halves a memoriser: one whose held-out text costs far more than the text it saw last. The tie-break is smaller
+than what `window` bits a byte are worth, so it only orders what is nearly equal. A batch that isn't finite is charged
+at a fixed rate; a run with no bytes, or whose bpb is no sensible number, has failed and has no score.
 """
 
 import math
