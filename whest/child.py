@@ -236,7 +236,13 @@ class Worker:
 def bare_environment(scratch: Path, paths: Sequence[str]) -> dict[str, str]:
     """All that a worker's environment holds: where Python looks for modules, and little of ours."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths), "HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+    return {
+        **kept,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "HOME": str(scratch),
+        "TMPDIR": str(scratch),
+        "PYTHONUNBUFFERED": "1",
+    }
 
 
 def chosen_platforms() -> str:

@@ -89,12 +89,12 @@ def enter_room(allowed: Sequence[str], writable: Sequence[str]) -> dict[str, boo
     root = Path(writable[0]) / "room"
     root.mkdir()
     found = libc.mount(b"tmpfs", os.fsencode(root), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=1m") == 0
-    found = all([_furnish(libc, root, Path(path), MS_BIND | MS_REC) for path in allowed]) and found
-    found = all([_furnish(libc, root, Path(path), MS_BIND) for path in writable]) and found
+    furnished = [_furnish(libc, root, Path(path), MS_BIND | MS_REC) for path in allowed]
+    furnished += [_furnish(libc, root, Path(path), MS_BIND) for path in writable]
     (root / "proc").mkdir(exist_ok=True)
     own = libc.mount(b"proc", os.fsencode(root / "proc"), b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) == 0
     is_read_only = _set_read_only(libc, os.fsencode(root), [_inside(root, Path(path)) for path in writable])
-    hidden = found and _move_into(libc, root)
+    hidden = found and all(furnished) and _move_into(libc, root)
     os.chdir(writable[0])
     sys.path_importer_cache.clear()  # it remembers folders as they were outside
     _drop_privileges(libc)

@@ -47,6 +47,8 @@ class Entry:
     """Scored on something that anybody could have seen: never official."""
     unfinished: str | None = None
     """Why there is no score that counts."""
+    invalid: str | None = None
+    """Why the run counts for nothing, through no fault of the participant's: it is to be run again."""
     problem: str | None = None
     """What was changed after the run was logged."""
     verdict: Verdict | None = None
@@ -68,6 +70,8 @@ def sidelined(entry: Entry, deadline: datetime | None) -> tuple[Status, str] | N
         return "tampered", entry.problem
     if entry.verdict is not None and entry.verdict.verdict in ("disqualified", "invalid"):
         return entry.verdict.verdict, entry.verdict.reason
+    if entry.invalid is not None:
+        return "invalid", entry.invalid
     if entry.unfinished is not None or entry.score is None or entry.submitted_at is None:
         return "unfinished", entry.unfinished or "it has no score"
     if deadline is not None and entry.submitted_at > deadline:
@@ -99,9 +103,10 @@ def read_entry(run: RecordedRun) -> Entry:
     return replace(entry, **reader(run.report)) if reader and run.report else entry
 
 
-def _identity(estimator: Json) -> str:
+def _identity(estimator: Json, **more: Any) -> str:
     knobs = {name: value for name, value in estimator.get("knobs", {}).items() if name != "seed"}
-    kept = {name: estimator.get(name) for name in ("name", "target", "mode", "source_sha256")} | {"knobs": knobs}
+    kept = {name: estimator.get(name) for name in ("name", "target", "mode", "source_sha256")}
+    kept |= {"knobs": knobs, **more}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -116,5 +121,24 @@ def _read_whitebox(report: Json) -> dict[str, Any]:
     }
 
 
-READERS: dict[str, Callable[[Json], dict[str, Any]]] = {"whitebox": _read_whitebox}
+def _read_exam(report: Json) -> dict[str, Any]:
+    """A recipe is part of what is measured: another one is another row."""
+    config, meta, results = report["run_config"], report["run_meta"], report["results"]
+    done, asked = len(results["per_case"]), config["n_questions"]
+    stopped = meta["status"] != "finished" or done < asked
+    return {
+        "config": _identity(config["estimator"], recipe=config["recipe"]),
+        "is_demo": config["dataset"]["is_demo"],
+        "unfinished": f"{meta['status']} after {done} of {asked} questions" if stopped else None,
+        "invalid": results["invalid"],
+        "track": f"{config['dataset']['name']}, {asked} questions, budget {_exam_budget(config)}",
+    }
+
+
+def _exam_budget(config: Json) -> str:
+    wall = config["wall_clock"]
+    return f"{config['flop_budget']:.3g} FLOPs" if wall is None else f"{wall['budget_s']:g} s"
+
+
+READERS: dict[str, Callable[[Json], dict[str, Any]]] = {"whitebox": _read_whitebox, "exam": _read_exam}
 """By task: fields of an entry that its reports hold in a place of their own."""

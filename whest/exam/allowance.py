@@ -6,6 +6,7 @@ limit on calls and the time left allow; in the last minutes, the reserve, nothin
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated
 
 from pydantic import Field
@@ -42,4 +43,4 @@ def affordable(budget: float, flops_per_update: int) -> int:
 def steps_by_call(n_steps: int, n_calls: int) -> list[int]:
     """The updates of each of so many equal calls; together all of them."""
     ends = [n_steps * call // n_calls for call in range(n_calls + 1)]
-    return [end - start for start, end in zip(ends, ends[1:], strict=False)]
+    return [end - start for start, end in pairwise(ends)]

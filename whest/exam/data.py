@@ -1,7 +1,6 @@
 """What an exam run is made of: training text, a public validation set, and the exam, each with its hash."""
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -47,6 +46,7 @@ class Material:
             "families": counted,
             "n_validation": len(self.validation.questions),
             "n_text_bytes": len(self.text),
+            "sha256": self.exam.sha256,
             "exam_sha256": self.exam.sha256,
             "text_sha256": self.text_sha256,
             "validation_sha256": self.validation.sha256,
@@ -92,5 +92,3 @@ def _read_text(path: Path) -> bytes:
     if len(text) < 1024:
         raise ConfigError(f"data.text={path} has {len(text)} bytes: a learner needs at least 1024")
     return text
-
-

@@ -1,4 +1,4 @@
-"""Questions: a prefix, the answer that follows it, and a family; an exam is a JSONL file of them, known by its sha256."""
+"""Questions: a prefix, the answer that follows, a family. An exam is a JSONL file of them, known by its sha256."""
 
 import hashlib
 import json

@@ -1,7 +1,7 @@
 """The recipe: how a learner is trained and which candidate faces the exam. Candidates are only ever added.
 
-Model selection is part of what is measured, so it is the recipe's alone: the candidate promoted last before the deadline
-is graded, whatever any other one did on the public validation set.
+Choosing a model is part of what is measured, so it is the recipe's alone: the candidate promoted last before the
+deadline is graded, whatever any other one did on the public validation set.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
 """Training in the process that never sees the exam: programs as data, text, a seed and what may be used up.
 
-Nothing here imports a learner. The harness draws the random numbers, calls `init` itself and counts what an update costs.
+Nothing here imports a learner. The harness draws the random numbers, calls `init` itself and counts what an update
+costs.
 """
 
 import math

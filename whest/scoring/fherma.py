@@ -2,7 +2,8 @@
 
 `score = (1 − r_f)^k · (s_t·a − ε·ln(1 + β·t))`. A case is an MLP; `a` is the percentage of final-layer neurons, of the
 cases that answered, that lie within the tolerance of the truth; `r_f` the share of MLPs that failed; `t` the mean wall
-time of those that were attempted, without compiling. Nothing is clamped: a slow and wrong answer scores below zero.
+time of those that were attempted, without compiling. On an exam a case is a question, and `a` the percentage of right
+answers among those given. Nothing is clamped: a slow and wrong answer scores below zero.
 """
 
 import math
@@ -14,6 +15,9 @@ import numpy as np
 from pydantic import Field
 
 from whest.case import Limits, WhiteboxCase
+from whest.exam.case import ExamCase
+from whest.recorded import case_rows
+from whest.scoring.exam import OURS, ExamScore, QuestionMeasures, measure_exam, measure_question
 from whest.scoring.score import CaseFigure, Direction
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore, measure_case, measure_suite, row_failed
 
@@ -55,6 +59,28 @@ class FhermaScore(WhiteboxScore):
     cases: tuple[FhermaCase, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class FhermaQuestion(QuestionMeasures):
+    """One question's measures and its part in the score."""
+
+    accuracy: float | None
+    attempted: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FhermaExamScore(ExamScore):
+    """An exam's; its standard error is the jackknife's over questions."""
+
+    by_case: ClassVar[CaseFigure] = CaseFigure("accuracy", "right answers (%)", unit="question", direction="higher")
+
+    accuracy: float | None
+    failure_rate: float | None
+    mean_wall_time_s: float | None
+    time_deduction: float | None
+    failure_factor: float | None
+    cases: tuple[FhermaQuestion, ...]
+
+
 @dataclass(frozen=True)
 class FhermaRule:
     """`scoring=fherma`."""
@@ -89,19 +115,41 @@ class FhermaRule:
             Tally(case.accuracy, case.attempted, answered.prediction.timing.wall_time_s)
             for case, answered in zip(scored, cases, strict=True)
         ]
-        accuracy, failure_rate, mean_time_s = summarise(tallies) if tallies else (None, None, None)
         return FhermaScore(
             **vars(measure_suite(cases, scored, limits)),
-            score=self.score_tallies(tallies),
-            score_se=self.jackknife(tallies),
             direction=self.direction,
-            accuracy=accuracy,
-            failure_rate=failure_rate,
-            mean_wall_time_s=mean_time_s,
-            time_deduction=None if mean_time_s is None else self.time_deduction(mean_time_s),
-            failure_factor=None if failure_rate is None else self.failure_factor(failure_rate),
             cases=scored,
+            **self._figures(tallies),
         )
+
+    def score_exam(self, cases: Sequence[ExamCase]) -> FhermaExamScore:
+        """A run that our own failure spoiled has no score under any rule."""
+        scored = tuple(self.score_question(case) for case in cases)
+        measured = measure_exam(cases, scored)
+        tallies = [
+            Tally(question.accuracy, question.attempted, case.answer.wall_time_s if case.answer else 0.0)
+            for question, case in zip(scored, cases, strict=True)
+        ]
+        figures = self._figures(tallies if measured.invalid is None else [])
+        return FhermaExamScore(**vars(measured), direction=self.direction, cases=scored, **figures)
+
+    def score_question(self, case: ExamCase) -> FhermaQuestion:
+        measured = measure_question(case)
+        accuracy = None if measured.failed else measured.right
+        return FhermaQuestion(**vars(measured), accuracy=accuracy, attempted=case.answer is not None)
+
+    def _figures(self, tallies: Sequence[Tally]) -> dict[str, Any]:
+        """What the formula makes of the cases, and what went into it."""
+        accuracy, failure_rate, mean_time_s = summarise(tallies) if tallies else (None, None, None)
+        return {
+            "score": self.score_tallies(tallies),
+            "score_se": self.jackknife(tallies),
+            "accuracy": accuracy,
+            "failure_rate": failure_rate,
+            "mean_wall_time_s": mean_time_s,
+            "time_deduction": None if mean_time_s is None else self.time_deduction(mean_time_s),
+            "failure_factor": None if failure_rate is None else self.failure_factor(failure_rate),
+        }
 
     def score_case(self, case: WhiteboxCase, limits: Limits, flops_per_sample: float) -> FhermaCase:
         measured = measure_case(case, limits, flops_per_sample)
@@ -134,10 +182,14 @@ def summarise(tallies: Sequence[Tally]) -> tuple[float, float, float]:
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
     """What a report's own rows make the score: a check, never a ranking."""
     rule = FhermaRule(**{field.name: config["scoring"][field.name] for field in fields(FhermaRule)})
-    rows = results["per_mlp"]
-    return rule.score_tallies(
-        [Tally(None if row_failed(row) else row["accuracy"], row["attempted"], row["wall_time_s"]) for row in rows]
-    )
+    if any(row.get("error_code") == OURS for row in case_rows(dict(results))):
+        return None
+    return rule.score_tallies([_read_tally(row) for row in case_rows(dict(results))])
+
+
+def _read_tally(row: Mapping[str, Any]) -> Tally:
+    failed = row_failed(row) if "mlp_name" in row else "error_code" in row
+    return Tally(None if failed else row["accuracy"], row["attempted"], row["wall_time_s"])
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,0 +1,93 @@
+"""From a composed config to the exam task: every value checked before any work starts."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from whest.build import build_target
+from whest.case import Limits
+from whest.child import WorkerLimits
+from whest.config import Node, Settings, build_group
+from whest.errors import ConfigError
+from whest.estimator import EstimatorSpec, estimator_spec
+from whest.exam.allowance import Seconds, WallClock
+from whest.exam.data import ExamData, Material
+from whest.exam.plan import Plan
+from whest.exam.recipe import Recipe
+from whest.exam.room import furniture, refuse_exam_in_room
+from whest.learner import LearnerContext, create_learner
+from whest.tasks.exam.task import Exam
+
+ENDLESS = 2**53
+"""Bytes of a stream that is drawn from again and again: only the budget ends it."""
+
+
+@dataclass(frozen=True)
+class ExamOptions:
+    """`task=exam` and its keys."""
+
+    name: Literal["exam"]
+    budget_by: Literal["flops", "wall"]
+    budget_s: Seconds
+    call_limit_s: Seconds
+    reserve_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    bundle_limit_bytes: Annotated[int, Field(ge=1)]
+    reveal: bool | None
+    recipe: dict[str, Any]
+
+
+def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequence[str]) -> Exam:
+    options: ExamOptions = build_target(ExamOptions, config["task"], "task")
+    recipe: Recipe = build_target(Recipe, options.recipe, "task.recipe")
+    _refuse_bad_recipe(options, recipe)
+    material = _load_material(config)
+    spec = estimator_spec(config["estimator"])
+    refuse_exam_in_room(material.exam_path, furniture(spec))
+    seed = secrets.randbits(31) if settings.seed is None else settings.seed
+    context = LearnerContext(int(settings.budget), recipe.row_length, ENDLESS, seed)
+    _refuse_bad_learner(spec, context)
+    wall = WallClock(options.budget_s, options.call_limit_s, options.reserve_s)
+    plan = Plan(
+        spec=spec,
+        context=context,
+        worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
+        material=material,
+        recipe=recipe,
+        budget=settings.budget,
+        wall_clock=wall if options.budget_by == "wall" else None,
+        bundle_limit_bytes=options.bundle_limit_bytes,
+        seed=seed,
+        cache=settings.outputs / "cache" / "xla",
+    )
+    limits = Limits(settings.budget, 0.0, settings.wall_time_limit_s, None)
+    reveal = material.is_demo if options.reveal is None else options.reveal
+    return Exam(plan, limits, folder, reveal)
+
+
+def _load_material(config: Node) -> Material:
+    data = build_group(config, "data")
+    if not isinstance(data, ExamData):
+        raise ConfigError("task=exam needs training text, a validation set and an exam: choose data=exam")
+    return data.load()
+
+
+def _refuse_bad_recipe(options: ExamOptions, recipe: Recipe) -> None:
+    if isinstance(recipe.promote, int) and recipe.promote > recipe.calls:
+        raise ConfigError(
+            f"task.recipe.promote={recipe.promote} is no candidate of task.recipe.calls={recipe.calls}: "
+            "give one of 1 to calls, last or none"
+        )
+    if options.reserve_s >= options.budget_s:
+        raise ConfigError(
+            f"task.reserve_s={options.reserve_s:g} leaves no time of task.budget_s={options.budget_s:g}: make it less"
+        )
+
+
+def _refuse_bad_learner(spec: EstimatorSpec, context: LearnerContext) -> None:
+    """A wrong knob, or an estimator of another task, is found before any work; a stranger's file is run in its room."""
+    if spec.is_bundled:
+        create_learner(spec, context)

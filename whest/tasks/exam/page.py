@@ -1,0 +1,173 @@
+"""An exam run's part of its page: families, examples right and wrong, the training curve, every candidate."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from whest.console import figure
+from whest.page.blocks import Block, Cell, Fact, Gauge, Picture, Table, Text
+from whest.page.charts import new_figure
+from whest.page.failures import failure_blocks
+from whest.page.flops import flop_blocks
+from whest.report import Json
+from whest.tasks.exam.figures import draw_families, draw_losses
+from whest.tasks.task import PageParts
+
+MAX_ROWS = 1000
+
+
+def page_parts(document: Json) -> PageParts:
+    told, results = document["run_config"], document["results"]
+    rows = results["per_case"]
+    started = datetime.fromisoformat(document["run_meta"]["run_started_at_utc"])
+    return PageParts(
+        title=f"{told['estimator']['name']} on {told['dataset']['name']}",
+        subtitle=f"{told['n_questions']} questions · budget {told['flop_budget']:.3g} FLOPs · seed {told['seed']} · "
+        f"{started:%-d %B %Y, %H:%M} UTC",
+        notices=_notices(document),
+        note=f"{results['n_right']} of {results['n_questions']} answers are right byte for byte",
+        facts=_facts(results),
+        gauges=_gauges(document),
+        sections={
+            "By family": [_family_picture(results)] if rows else [],
+            "Training": _training_blocks(results),
+            "Candidates": _candidate_blocks(results),
+            "Where the FLOPs went": flop_blocks(results, max(results["training_steps"], 1), "FLOPs an update")
+            if results["training_flops"]
+            else [],
+            "Questions": _question_blocks(rows),
+            "Failures and output": failure_blocks(rows),
+        },
+        provenance={
+            "exam": told["dataset"]["exam_sha256"][:16],
+            "training text": told["dataset"]["text_sha256"][:16],
+            "validation set": told["dataset"]["validation_sha256"][:16],
+            "kept from the exam by": ", ".join(
+                name.replace("_", " ") for name, held in told["isolation"]["protections"].items() if held
+            ),
+        },
+    )
+
+
+def _notices(document: Json) -> list[Block]:
+    results, told = document["results"], document["run_config"]
+    notices: list[Block] = []
+    if document["run_meta"]["status"] == "interrupted":
+        done = len(results["per_case"])
+        notices.append(Text(f"Interrupted after {done} of {told['n_questions']} questions.", "warn"))
+    if results["invalid"]:
+        notices.append(Text(f"Invalid, to be run again: {results['invalid']}", "bad"))
+    elif results["promoted"] is None and results["per_case"]:
+        notices.append(Text(f"Nothing was graded: {results['per_case'][0]['error']['message']}.", "bad"))
+    if told["dataset"]["is_demo"]:
+        notices.append(Text("A demo exam: anybody can make it from its seed, so it makes no official row.", "warn"))
+    return notices
+
+
+def _facts(results: Json) -> list[Fact]:
+    size, seen = results["bundle_gzipped_bytes"], results["validation_score"]
+    facts = [
+        Fact("bits a byte", figure(results["bits_per_byte"]), "of the answers; a diagnostic"),
+        Fact("promoted", f"candidate {results['promoted'] or '–'}", f"of {results['n_candidates']}"),
+        Fact("public validation", "–" if seen is None else f"{seen:.3g} %", "feedback, never a reason"),
+        Fact("bundle", "–" if size is None else f"{size:,} B", "gzipped, as the grader found it"),
+        Fact("parameters", "–" if results["n_params"] is None else f"{results['n_params']:,}"),
+        Fact("training", f"{results['training_time_s']:.3g} s", f"{results['training_steps']} updates"),
+    ]
+    if results.get("mean_wall_time_s") is not None:
+        cost = f"costs {results['time_deduction']:.3g} points"
+        facts.append(Fact("time", f"{results['mean_wall_time_s']:.3g} s a question", cost))
+    return facts
+
+
+def _gauges(document: Json) -> list[Block]:
+    told, results = document["run_config"], document["results"]
+    if told["budget_by"] != "flops":
+        return []
+    share = results["training_flops"] / told["flop_budget"]
+    return [Gauge("budget spent on updates", share, note=f"{results['training_flops']:.4g} FLOPs")]
+
+
+def _family_picture(results: Json) -> Picture:
+    chart, axes = new_figure()
+    draw_families(axes, results)
+    words = ", ".join(f"{name} {count['right']} of {count['asked']}" for name, count in results["families"].items())
+    return Picture(chart, f"Right answers by family: {words}.", "Right answers by family.")
+
+
+def _training_blocks(results: Json) -> list[Block]:
+    losses = results["training"]["losses"]
+    if not losses:
+        return []
+    chart, axes = new_figure()
+    draw_losses(axes, results)
+    words = f"Bits a byte of training text, from {losses[0][1]:.3g} to {losses[-1][1]:.3g}"
+    calls = [
+        [
+            event["number"],
+            f"{event['asked_at_s']:.1f}",
+            _left(event),
+            event.get("steps"),
+            event.get("flops_used"),
+            event.get("reason", ""),
+        ]
+        for event in results["training"]["history"]
+        if event["event"] in ("call", "refusal")
+    ]
+    columns = ["call", "asked at, s", "it was told", "updates", "FLOPs", "refused"]
+    return [Picture(chart, f"{words}.", f"{words}."), Table(columns, calls, "Training calls.")]
+
+
+def _left(event: Json) -> str:
+    if event.get("flops_left") is not None:
+        return f"{event['flops_left']:.4g} FLOPs left"
+    return f"{event['seconds_left']:.0f} s left" if event.get("seconds_left") is not None else ""
+
+
+def _candidate_blocks(results: Json) -> list[Block]:
+    history = results["training"]["history"]
+    promoted = [event["candidate"] for event in history if event["event"] == "promotion"]
+    rows = [
+        [
+            event["number"],
+            event["steps"],
+            f"{100 * event['validation_right'] / event['validation_asked']:.3g}",
+            event["gzipped_bytes"],
+            event["sha256"][:12],
+            _standing(event["number"], results["promoted"], promoted),
+        ]
+        for event in history
+        if event["event"] == "candidate"
+    ]
+    columns = ["candidate", "updates", "validation, %", "bytes gzipped", "sha256", ""]
+    words = "The latest promotion is graded, whatever the validation set said."
+    return [Table(columns, rows, words)] if rows else []
+
+
+def _standing(number: int, graded: int | None, promoted: Sequence[int]) -> str | Cell:
+    if number == graded:
+        return Cell("graded", tone="good")
+    return "promoted earlier" if number in promoted else ""
+
+
+def _question_blocks(rows: Sequence[Json]) -> list[Block]:
+    if not rows:
+        return []
+    if "prefix" not in rows[0]:
+        hidden = Text("The questions of an exam from outside are not repeated here; task.reveal=true would do it.")
+        return [hidden, _question_table(rows, "Every question.")]
+    return [_question_table(rows, "Every question with its answer; sort by any column.")]
+
+
+def _question_table(rows: Sequence[Json], caption: str) -> Table:
+    texts = [name for name in ("prefix", "answer", "given") if name in rows[0]]
+    cells = [
+        [
+            row["case_name"],
+            row["family"],
+            Cell("right", tone="good") if row["right"] else Cell(row.get("error_code", "wrong"), tone="bad"),
+            *(("–" if row[name] is None else row[name].replace("\n", "⏎")) for name in texts),
+            None if row["bits"] is None else round(row["bits"], 2),
+        ]
+        for row in rows[:MAX_ROWS]
+    ]
+    return Table(["question", "family", "", *texts, "bits of the answer"], cells, caption)

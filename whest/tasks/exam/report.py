@@ -1,0 +1,98 @@
+"""An exam's report: a row a question, each family's share, the training curve, the history of candidates."""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from whest.exam.case import EARNED, ExamCase, Sitting
+from whest.exam.session import events
+from whest.meter import Timing
+from whest.report import Json, Report, estimator_breakdown
+from whest.scoring.exam import ExamScore, QuestionMeasures
+from whest.tasks.task import View
+
+
+@dataclass(frozen=True)
+class ExamReport(Report):
+    """One run of a recipe, and how its model did."""
+
+    cases: tuple[ExamCase, ...]
+    score: ExamScore
+    reveal: bool
+
+    @property
+    def view(self) -> View:
+        from whest.tasks.exam.view import VIEW
+
+        return VIEW
+
+    @property
+    def sitting(self) -> Sitting:
+        return self.cases[-1].sitting if self.cases else Sitting()
+
+    @property
+    def has_errors(self) -> bool:
+        return any(case.failure is not None and case.failure.code not in EARNED for case in self.cases)
+
+    def series(self) -> dict[str, Sequence[float]]:
+        return {"training_bits_per_byte": [bits for _, bits in self.sitting.losses]}
+
+    def results(self) -> Json:
+        sitting = self.sitting
+        walls = [event["wall_time_s"] for event in events(sitting.history) if event["event"] == "call"]
+        charges = [
+            replace(charge, flops=charge.flops * sitting.steps, calls=charge.calls * sitting.steps)
+            for charge in (sitting.update_cost.charges if sitting.update_cost else ())
+        ]
+        shares = right_by_family(self.cases)
+        return {
+            "training_time_s": sum(walls),
+            **{f"family/{_plain(name)}": 100 * right / asked for name, (right, asked) in shares.items()},
+            "families": {name: {"right": right, "asked": asked} for name, (right, asked) in shares.items()},
+            "training": {"losses": [list(point) for point in sitting.losses], "history": events(sitting.history)},
+            "breakdowns": {"estimator": estimator_breakdown([charges], [Timing(backend_time_s=sum(walls))])},
+            "per_case": [
+                _case_json(case, scored, self.reveal) for case, scored in zip(self.cases, self.score.cases, strict=True)
+            ],
+        }
+
+
+def right_by_family(cases: Sequence[ExamCase]) -> dict[str, tuple[int, int]]:
+    """Right answers and questions of each family, in the order they first came."""
+    counts: dict[str, list[bool]] = defaultdict(list)
+    for case in cases:
+        counts[case.question.family].append(case.is_right)
+    return {family: (sum(right), len(right)) for family, right in counts.items()}
+
+
+def _plain(family: str) -> str:
+    """A family's name as MLflow takes it in a metric's."""
+    return re.sub(r"[^\w. -]", "_", family, flags=re.ASCII)[:100]
+
+
+def _case_json(case: ExamCase, scored: QuestionMeasures, reveal: bool) -> Json:
+    row: Json = {
+        "case_index": case.index,
+        "case_name": case.name,
+        "family": case.question.family,
+        "n_bytes": len(case.question.answer),
+        "right": scored.right,
+        **scored.own_figures,
+        "bits": scored.bits,
+        "wall_time_s": case.answer.wall_time_s if case.answer else 0.0,
+    }
+    if reveal:
+        given = case.answer.given if case.answer else None
+        row |= {
+            "prefix": case.question.prefix.decode(errors="replace"),
+            "answer": case.question.answer.decode(errors="replace"),
+            "given": None if given is None else given.decode(errors="replace"),
+        }
+    if case.failure is not None:
+        row |= {
+            "error": {"message": case.failure.message, "details": {}},
+            "error_code": case.failure.code,
+            "traceback": case.failure.traceback or case.failure.message,
+        }
+    return row

@@ -1,0 +1,87 @@
+"""The exam task: a session of training, then one case a question."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from whest.case import Limits
+from whest.estimator import EstimatorSpec
+from whest.exam.case import ExamCase
+from whest.exam.grading import grade
+from whest.exam.plan import Plan
+from whest.exam.questions import PREFIX_BYTES
+from whest.exam.session import Session
+from whest.meter import METER_VERSION
+from whest.progress import Progress
+from whest.report import Json, RunMeta
+from whest.scoring.exam import ExamRule, ExamScore
+from whest.scoring.score import Score
+from whest.tasks.exam.report import ExamReport
+
+
+@dataclass(frozen=True)
+class Exam:
+    """`task=exam`: trained in a process that never sees the questions, graded in another."""
+
+    name: ClassVar[str] = "exam"
+    version: ClassVar[int] = 1
+
+    plan: Plan
+    limits: Limits
+    folder: Path
+    reveal: bool
+    """Whether the report repeats the questions: a demo's may be read by anybody, another's had better not be."""
+
+    @property
+    def estimator(self) -> EstimatorSpec:
+        return self.plan.spec
+
+    def cases(self, progress: Progress) -> Iterator[ExamCase]:
+        """Train, then answer."""
+        (sitting,) = [
+            session.hold()
+            for session in progress.each([Session(self.plan, self.folder)], f"training {self.estimator.name}")
+        ]
+        questions = self.plan.material.exam.questions
+        graded = grade(self.plan, sitting, questions)
+        for _ in progress.each(questions, f"{self.estimator.name} on {self.plan.material.name}"):
+            yield next(graded)
+
+    def score(self, rule: ExamRule, cases: Sequence[ExamCase]) -> ExamScore:
+        return rule.score_exam(cases)
+
+    def protocol(self) -> Json:
+        """Frozen together: the exam's bytes, what is learnt from, how it is graded, what may be used up."""
+        plan = self.plan
+        return {
+            "data": plan.material.protocol(),
+            "grading": {
+                "prefix_bytes": PREFIX_BYTES,
+                "bundle_limit_bytes": plan.bundle_limit_bytes,
+                "decoding": "greedy",
+            },
+            "budget_by": "flops" if plan.wall_clock is None else asdict(plan.wall_clock),
+            "meter": {"name": "xla-traced", "version": METER_VERSION},
+        }
+
+    def describe(self, cases: Sequence[ExamCase]) -> Json:
+        plan = self.plan
+        return {
+            "seed": plan.seed,
+            "n_questions": len(plan.material.exam.questions),
+            "recipe": asdict(plan.recipe),
+            "budget_by": "flops" if plan.wall_clock is None else "wall",
+            "wall_clock": asdict(plan.wall_clock) if plan.wall_clock else None,
+            "bundle_limit_bytes": plan.bundle_limit_bytes,
+            "isolation": {"worker": True, "protections": dict(cases[0].sitting.protections) if cases else {}},
+            "dataset": plan.material.describe(),
+        }
+
+    def determinants(self) -> Json:
+        plan = self.plan
+        return {"recipe": asdict(plan.recipe), "limits": asdict(plan.worker_limits), "seed": plan.seed}
+
+    def report(self, meta: RunMeta, config: Json, cases: tuple[ExamCase, ...], score: Score) -> ExamReport:
+        assert isinstance(score, ExamScore)
+        return ExamReport("score", meta, config, self.limits, cases, score, self.reveal)
