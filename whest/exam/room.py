@@ -28,7 +28,7 @@ def furniture(spec: EstimatorSpec) -> list[Path]:
 
 def importable(spec: EstimatorSpec, allowed: Sequence[Path]) -> list[str]:
     """Of the places where this process looks for modules, those that lead into the room."""
-    wanted = [WHEST, *([spec.source] if spec.source else [])]
+    wanted = [WHEST, *([spec.source] if spec.target and spec.source else [])]  # a file brings its own folder
     return [
         path
         for path in sys.path
