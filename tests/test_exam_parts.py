@@ -70,7 +70,7 @@ def test_no_prefix_shows_an_earlier_answer(parts: list[tuple[bytes, bytes]]) -> 
         text += before + answer
         spans.append((len(text) - len(answer), len(text)))
     for asked, (start, end) in enumerate(spans):
-        question = mask_earlier(text, spans, asked)
+        question = mask_earlier(text, spans, asked, "x")
         assert question.answer == text[start:end]
         assert len(question.prefix) <= PREFIX_BYTES
         assert b"#" not in question.prefix

@@ -100,8 +100,7 @@ def demo_questions(seed: int, purpose: str, families: Sequence[str], n_questions
         first = len(f"{before[0]} > ")
         second = first + len(f"{before[1]}\n{shown} > ")
         spans = [(first, first + len(before[1])), (second, second + len(answer))]
-        question = mask_earlier(lines, spans, 1)
-        asked.append(Question(question.prefix, question.answer, family))
+        asked.append(mask_earlier(lines, spans, 1, family))
     return asked
 
 

@@ -56,7 +56,7 @@ def load_questions(path: Path, key: str) -> QuestionSet:
     return read_questions(content, f"{key}={path}")
 
 
-def mask_earlier(text: bytes, answers: Sequence[tuple[int, int]], asked: int) -> Question:
+def mask_earlier(text: bytes, answers: Sequence[tuple[int, int]], asked: int, family: str) -> Question:
     """The question of one answer span of a text: what stands before it, with every earlier answer masked.
 
     So an exam is a set of independent questions: no prefix gives another question's answer away.
@@ -66,7 +66,7 @@ def mask_earlier(text: bytes, answers: Sequence[tuple[int, int]], asked: int) ->
         shown[start:end] = MASK * (end - start)
     start, end = answers[asked]
     prefix = bytes(shown[max(0, start - PREFIX_BYTES) : start]).decode(errors="ignore")  # half a character is dropped
-    return Question(prefix.encode(), text[start:end], "")
+    return Question(prefix.encode(), text[start:end], family)
 
 
 def _read_line(line: bytes, where: str) -> Question:
