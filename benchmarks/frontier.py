@@ -172,14 +172,13 @@ def draw_round(axes: Axes, results: Sequence[Result]) -> None:
 
 
 def answers_mlps(name: str) -> bool:
-    """Whether it is one of ours, and an estimator of means rather than a learner of bytes."""
-    node = compose(f"estimator={name}")["estimator"]
-    return node.get("_target_") is not None and hasattr(estimator_spec(node).create(), "predict")
+    """Whether it is an estimator of means rather than a learner of bytes."""
+    return hasattr(estimator_spec(compose(f"estimator={name}")["estimator"]).create(), "predict")
 
 
 def main() -> None:
-    named = [path.stem for path in sorted((config_folder() / "estimator").glob("*.yaml"))]
-    bundled = [name for name in named if answers_mlps(name)]
+    named = [path for path in sorted((config_folder() / "estimator").glob("*.yaml")) if "_target_" in path.read_text()]
+    bundled = [path.stem for path in named if answers_mlps(path.stem)]
     asked = [word.partition("=")[2] for word in sys.argv[1:] if word.startswith("estimator=")]
     rounds = [word for word in sys.argv[1:] if word in ROUNDS] or ROUNDS
     results = []
