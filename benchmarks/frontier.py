@@ -24,11 +24,13 @@ from matplotlib.figure import Figure
 from whest.api import compose, config_folder, score
 from whest.console import plus_minus
 from whest.estimator import estimator_spec
-from whest.palette import ACCENT, INK, MUTED
+from whest.palette import ACCENT, GRID, INK, MUTED
 from whest.report import Json
 
 ROUNDS = ("warmup", "phase1", "phase2")
 PICTURE, TABLE = Path("docs/frontier.png"), Path("docs/results.md")
+WORTH_DRAWING, LINE = 1e-2, 0.055
+"""Zeros and random answers would squeeze the rest; a label's height as a share of the picture's."""
 BASELINES, N_BEST = ("monte_carlo", "cov_prop"), 3
 KEPT = Path("outputs/frontier")
 HEADINGS = (
@@ -48,8 +50,8 @@ shared cores this was made on.
 
 {table}
 
-References: {references}. In every round another is at least as accurate with no more FLOPs. They stay because a reader
-begins with them, or because a better one is built from them. [frontier.md](frontier.md) says which ideas gave what.
+References: {references}. In every round something is more accurate for no more FLOPs; they stay because readers begin
+there, or because a better one is built from them. [frontier.md](frontier.md) says which ideas gave what.
 """
 
 
@@ -133,7 +135,7 @@ def references(results: Sequence[Result]) -> list[str]:
 def draw(results: Sequence[Result], path: Path) -> None:
     """Accuracy against FLOPs, a panel a round; lines of equal score, which bend at the tenth of the budget."""
     rounds = list(dict.fromkeys(result.round for result in results))
-    figure = Figure(figsize=(5.2 * len(rounds), 4.8), layout="constrained")
+    figure = Figure(figsize=(5.6 * len(rounds), 4.8), layout="constrained")
     for place, round_name in enumerate(rounds, start=1):
         axes = figure.add_subplot(1, len(rounds), place)
         draw_round(axes, [result for result in results if result.round == round_name])
@@ -141,24 +143,28 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
 
 def draw_round(axes: Axes, results: Sequence[Result]) -> None:
-    shown = [result for result in results if result.mse > 0 and result.flops > 0]
+    shown = sorted((r for r in results if 0 < r.mse < WORTH_DRAWING and r.flops > 0), key=lambda r: r.mse)
     budget = float(results[0].report["run_config"]["flop_budget"])
     first = min(shown, key=lambda result: result.corrected_mean)
     best = first.corrected_mean
-    flops = [1e5, 0.1 * budget, budget]
+    flops = [1e-5 * budget, 0.1 * budget, budget]
     for power in range(0, 7):
         level = best * 10**power
         axes.plot(flops, [level / max(0.1, f / budget) for f in flops], color=MUTED, linewidth=0.6, zorder=0)
-    for result in shown:
+    low, high = 0.3 * min(result.mse for result in shown), 3 * max(result.mse for result in shown)
+    heights = [math.log(result.mse / low) / math.log(high / low) for result in shown]
+    for result, height in zip(shown, spread(heights), strict=True):
         is_best = result is first
         axes.scatter(result.flops, result.mse, color=ACCENT if is_best else INK, s=36 if is_best else 18)
         axes.annotate(
             result.estimator,
             (result.flops, result.mse),
-            textcoords="offset points",
-            xytext=(5, 4),
-            fontsize=7,
+            xytext=(1.04, height),
+            textcoords="axes fraction",
+            fontsize=8,
+            va="center",
             color=ACCENT if is_best else INK,
+            arrowprops={"arrowstyle": "-", "color": GRID, "linewidth": 0.7},
         )
     axes.axvline(0.1 * budget, color=MUTED, linestyle=":", linewidth=1)
     axes.set(
@@ -166,20 +172,31 @@ def draw_round(axes: Axes, results: Sequence[Result]) -> None:
         yscale="log",
         xlabel="FLOPs (dotted: a tenth of the budget)",
         ylabel="final-layer MSE, truth's noise taken off",
+        ylim=(low, high),
         title=f"{first.round}: best {best:.2e} with {first.estimator}",
     )
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def answers_mlps(name: str) -> bool:
-    """Whether it is one of ours, and an estimator of means rather than a learner of bytes."""
-    node = compose(f"estimator={name}")["estimator"]
-    return node.get("_target_") is not None and hasattr(estimator_spec(node).create(), "predict")
+    """Whether it is an estimator of means rather than a learner of bytes."""
+    return hasattr(estimator_spec(compose(f"estimator={name}")["estimator"]).create(), "predict")
+
+
+def spread(heights: Sequence[float]) -> list[float]:
+    """Rising places for labels, none nearer to the next than a line of text, as near to their points as that allows."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + LINE) if placed else height)
+    for i in reversed(range(len(placed))):
+        highest = 1.0 if i == len(placed) - 1 else placed[i + 1] - LINE
+        placed[i] = min(placed[i], highest)
+    return placed
 
 
 def main() -> None:
-    named = [path.stem for path in sorted((config_folder() / "estimator").glob("*.yaml"))]
-    bundled = [name for name in named if answers_mlps(name)]
+    named = [path for path in sorted((config_folder() / "estimator").glob("*.yaml")) if "_target_" in path.read_text()]
+    bundled = [path.stem for path in named if answers_mlps(path.stem)]
     asked = [word.partition("=")[2] for word in sys.argv[1:] if word.startswith("estimator=")]
     rounds = [word for word in sys.argv[1:] if word in ROUNDS] or ROUNDS
     results = []
