@@ -23,12 +23,13 @@ from whest.exam.answering import Answerer
 from whest.exam.bundle import Bundle, pack, unpack
 from whest.exam.grading import grade
 from whest.exam.plan import ExamWorld, Plan
-from whest.exam.programs import LearnerError, trace_learner, write_programs
+from whest.exam.programs import write_programs
 from whest.exam.recipe import Candidate
 from whest.exam.roles import ROLES
 from whest.experiment import protocol_of
 from whest.learner import LearnerContext, TrainState
 from whest.page.run import page_of_recorded
+from whest.programs import LearnerError
 from whest.recorded import RecordedRun, protocol_hash, read_report
 from whest.tasks.exam.report import ExamReport
 from whest.tasks.exam.task import Exam
@@ -98,7 +99,7 @@ def test_the_process_that_trains_holds_nothing_of_the_exam(ran: Ran) -> None:
     """Looked at from outside, as it trains: arguments, environment, handles, mounts, and all of its memory."""
     plan = ran.task.plan
     learner = Counting()
-    programs, constants = write_programs(trace_learner(learner, plan.recipe.row_length))
+    programs, constants = write_programs(learner, plan.context)
     worker = Worker("train", plan.world)
     try:
         worker.wait_until_ready()
@@ -260,8 +261,8 @@ def test_a_grader_that_dies_makes_the_run_invalid(ran: Ran) -> None:
 @pytest.mark.parametrize(
     ("logits", "update", "complaint"),
     [
-        (lambda params, tokens: params[tokens][:, :, :7], None, "logits must have the shape"),
-        (None, lambda state, batch: TrainState(state.params[1:], state.optimiser), "update must return a state like"),
+        (lambda params, tokens: params[tokens][:, :, :7], None, "logits returned"),
+        (None, lambda state, batch: TrainState(state.params[1:], state.optimiser), "update turned array"),
     ],
 )
 def test_a_learner_that_breaks_its_contract_is_told(logits: Any, update: Any, complaint: str) -> None:
@@ -269,7 +270,7 @@ def test_a_learner_that_breaks_its_contract_is_told(logits: Any, update: Any, co
     learner.logits = logits or learner.logits  # type: ignore[method-assign]
     learner.update = update or learner.update  # type: ignore[method-assign]
     with pytest.raises(LearnerError, match=complaint):
-        trace_learner(learner, 4)
+        write_programs(learner, LearnerContext(10**6, 4, 10**6, 0))
 
 
 # --- the track, the board ---

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import jax
 import numpy as np
 import psutil
 
 from whest.case import Failure
-from whest.estimator import EstimatorSpec, SetupContext
+from whest.estimator import EstimatorSpec
 from whest.wire import LARGEST_ARRAYS, Channel, ChannelClosedError, DeadlineError, Message
 from whest.worker_roles import write_spec
 
@@ -55,12 +55,13 @@ class Surroundings(Protocol):
 
 @dataclass(frozen=True)
 class World:
-    """What every worker of a white-box run has in common."""
+    """What every worker of a run has in common."""
 
     module: ClassVar[str] = "whest.worker"
 
     spec: EstimatorSpec
-    context: SetupContext
+    context: Any
+    """What `setup` is told, with a `scratch_dir` that each worker gets of its own."""
     limits: WorkerLimits
     hidden: tuple[str, ...]
     cache: Path
@@ -71,7 +72,7 @@ class World:
     def first_message(self, role: str, scratch: Path, spent: Path) -> Message:
         return {
             "hidden": list(self.hidden),
-            "platforms": "cpu" if role == "trace" else chosen_platforms(),
+            "platforms": "cpu" if role in ("trace", "learner") else chosen_platforms(),
             "spec": write_spec(self.spec),
             "context": asdict(replace(self.context, scratch_dir=str(scratch))),
             "cache": str(self.cache),

@@ -21,6 +21,7 @@ Status = Literal[
     "late",
     "legacy",
     "unfinished",
+    "reference",
     "invalid",
     "disqualified",
     "tampered",
@@ -49,6 +50,8 @@ class Entry:
     """Why there is no score that counts."""
     invalid: str | None = None
     """Why the run counts for nothing, through no fault of the participant's: it is to be run again."""
+    reference: str | None = None
+    """Why it is listed for comparison alone."""
     problem: str | None = None
     """What was changed after the run was logged."""
     verdict: Verdict | None = None
@@ -74,6 +77,8 @@ def sidelined(entry: Entry, deadline: datetime | None) -> tuple[Status, str] | N
         return "invalid", entry.invalid
     if entry.unfinished is not None or entry.score is None or entry.submitted_at is None:
         return "unfinished", entry.unfinished or "it has no score"
+    if entry.reference is not None:
+        return "reference", entry.reference
     if deadline is not None and entry.submitted_at > deadline:
         return "late", f"submitted {entry.submitted_at:%Y-%m-%d %H:%M:%S}, after the deadline"
     return None
@@ -140,5 +145,19 @@ def _exam_budget(config: Json) -> str:
     return f"{config['flop_budget']:.3g} FLOPs" if wall is None else f"{wall['budget_s']:g} s"
 
 
-READERS: dict[str, Callable[[Json], dict[str, Any]]] = {"whitebox": _read_whitebox, "exam": _read_exam}
+def _read_prequential(report: Json) -> dict[str, Any]:
+    config, results = report["run_config"], report["results"]
+    return {
+        "unfinished": results["failure"],
+        "reference": "its work on the host isn't counted" if config["is_reference"] else None,
+        "track": f"{config['dataset']['name']}, {config['dataset']['n_train_bytes']:,} bytes in rows of "
+        f"{config['row_length']}, budget {config['flop_budget']:.3g}",
+    }
+
+
+READERS: dict[str, Callable[[Json], dict[str, Any]]] = {
+    "whitebox": _read_whitebox,
+    "prequential": _read_prequential,
+    "exam": _read_exam,
+}
 """By task: fields of an entry that its reports hold in a place of their own."""

@@ -66,6 +66,7 @@ class ExamWorld:
             "trace": {"spec": write_spec(self.spec), "context": asdict(self.context)},
             "train": {
                 "learner": {"name": self.spec.name, "target": self.spec.target, "knobs": dict(self.spec.knobs)},
+                "context": asdict(self.context),
                 "validation": self.validation,
                 "seed": self.seed,
                 "cache": str(self.cache),

@@ -1,119 +1,55 @@
-"""A learner as plain data: its `init`, `update` and `logits`, traced and written down, then read back elsewhere.
+"""A learner's programs on their way between processes, with one more than training needs: the one that answers.
 
 Whoever trains or grades a model reads these and never imports the learner, so what it costs and what it starts from
 can't be talked about by the learner itself.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
-from jax.extend.core import ClosedJaxpr
 
-from whest.errors import WhestError
-from whest.learner import N_BYTES, Learner
+from whest.learner import Learner, LearnerContext
 from whest.portable import read_program, write_program
+from whest.programs import FlatLearner, Programs, flatten_learner, trace_programs
+from whest.wire import Message
 
-KEY_DATA = jax.ShapeDtypeStruct((2,), jnp.uint32)
-NAMES = ("init", "update", "loss", "answer")
-Leaves = list[Any]
-
-
-class LearnerError(WhestError):
-    """A learner that breaks its contract."""
+NAMES = ("init", "logits", "update", "answer")
 
 
 @dataclass(frozen=True)
-class LearnerPrograms:
-    """What travels: a document a program, their constants, and which of the state's leaves are the parameters."""
+class ExamPrograms:
+    """Traced and metered by whoever reads them; `answer` stays a document, which goes into bundles as it is."""
 
-    documents: Mapping[str, Any]
-    constants: Mapping[str, Sequence[np.ndarray]]
-    params: tuple[int, ...]
-    rows_per_step: int
-    row_length: int
-
-    def function(self, name: str) -> Callable[..., Leaves]:
-        return read_program(self.documents[name], self.constants[name])
+    learning: Programs
+    answer: Mapping[str, Any]
+    answer_constants: Sequence[np.ndarray]
 
 
-def trace_learner(learner: Learner, row_length: int) -> LearnerPrograms:
+def write_programs(learner: Learner, context: LearnerContext) -> tuple[Message, list[np.ndarray]]:
     """Trace each function for the shapes it will be run with; `answer` is `logits` on a single row."""
-    state = jax.eval_shape(lambda data: learner.init(jax.random.wrap_key_data(data)), KEY_DATA)
-    leaves, structure = jax.tree.flatten(state)
-    numbered = jax.tree.unflatten(structure, list(range(len(leaves))))
-    params = tuple(jax.tree.leaves(numbered.params))
-    shapes = [jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves]
-    rows = learner.rows_per_step
-
-    def init(key_data: Any) -> Leaves:
-        return _plain(learner.init(jax.random.wrap_key_data(key_data)))
-
-    def update(*arguments: Any) -> Leaves:
-        *before, batch = arguments
-        return _plain(learner.update(jax.tree.unflatten(structure, before), batch))
-
-    def logits(*arguments: Any) -> Leaves:
-        *before, tokens = arguments
-        return [learner.logits(jax.tree.unflatten(jax.tree.structure(state.params), before), tokens)]
-
-    own = [shapes[i] for i in params]
-    traced = {
-        "init": jax.make_jaxpr(init)(KEY_DATA),
-        "update": jax.make_jaxpr(update)(*shapes, jax.ShapeDtypeStruct((rows, row_length), jnp.uint8)),
-        "loss": jax.make_jaxpr(logits)(*own, jax.ShapeDtypeStruct((rows, row_length), jnp.int32)),
-        "answer": jax.make_jaxpr(logits)(*own, jax.ShapeDtypeStruct((1, row_length), jnp.int32)),
-    }
-    _check(traced, shapes, rows, row_length)
-    written = {name: write_program(program) for name, program in traced.items()}
-    return LearnerPrograms(
-        {name: document for name, (document, _) in written.items()},
-        {name: constants for name, (_, constants) in written.items()},
-        params,
-        rows,
-        row_length,
-    )
-
-
-def write_programs(programs: LearnerPrograms) -> tuple[dict[str, Any], list[np.ndarray]]:
+    flat = flatten_learner(learner)
+    programs = trace_programs(flat, context)
+    params = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in programs.logits.in_avals[:-1]]
+    answer = jax.make_jaxpr(flat.logits)(*params, jax.ShapeDtypeStruct((1, context.row_length), jnp.int32))
+    traced = {"init": programs.init, "logits": programs.logits, "update": programs.update, "answer": answer}
+    written = {name: write_program(traced[name]) for name in NAMES}
     message = {
-        "documents": dict(programs.documents),
-        "n_constants": [len(programs.constants[name]) for name in NAMES],
-        "params": list(programs.params),
+        "documents": {name: document for name, (document, _) in written.items()},
+        "n_constants": [len(written[name][1]) for name in NAMES],
+        "params_at": list(programs.params_at),
         "rows_per_step": programs.rows_per_step,
-        "row_length": programs.row_length,
     }
-    return message, [array for name in NAMES for array in programs.constants[name]]
+    return message, [array for name in NAMES for array in written[name][1]]
 
 
-def read_programs(message: Mapping[str, Any], arrays: Sequence[np.ndarray]) -> LearnerPrograms:
-    ends = np.cumsum([0, *message["n_constants"]])
-    constants = {name: list(arrays[ends[i] : ends[i + 1]]) for i, name in enumerate(NAMES)}
-    return LearnerPrograms(
-        {name: message["documents"][name] for name in NAMES},
-        constants,
-        tuple(int(i) for i in message["params"]),
-        int(message["rows_per_step"]),
-        int(message["row_length"]),
-    )
-
-
-def _plain(state: Any) -> Leaves:
-    """The leaves with types of their own, not those of the Python numbers they were made of."""
-    return [lax.convert_element_type(leaf, leaf.dtype) for leaf in map(jnp.asarray, jax.tree.leaves(state))]
-
-
-def _check(traced: Mapping[str, ClosedJaxpr], state: Sequence[Any], rows: int, row_length: int) -> None:
-    after = [(aval.shape, aval.dtype) for aval in traced["update"].out_avals]
-    before = [(leaf.shape, leaf.dtype) for leaf in state]
-    if after != before:
-        changed = next((pair for pair in zip(before, after, strict=False) if pair[0] != pair[1]), (before, after))
-        raise LearnerError(f"update must return a state like init's: {changed[0]} became {changed[1]}")
-    for name, n in (("loss", rows), ("answer", 1)):
-        (found,) = traced[name].out_avals
-        if found.shape != (n, row_length, N_BYTES):
-            raise LearnerError(f"logits must have the shape {(n, row_length, N_BYTES)}, got {found.shape}")
+def read_programs(message: Message, arrays: Sequence[np.ndarray], context: LearnerContext) -> ExamPrograms:
+    ends = np.cumsum([0, *message["n_constants"]]).tolist()
+    constants = {name: arrays[ends[i] : ends[i + 1]] for i, name in enumerate(NAMES)}
+    init, logits, update = (read_program(message["documents"][name], constants[name]) for name in NAMES[:3])
+    params_at = tuple(int(i) for i in message["params_at"])
+    flat = FlatLearner(int(message["rows_per_step"]), params_at, init, logits, update)
+    return ExamPrograms(trace_programs(flat, context), message["documents"]["answer"], constants["answer"])

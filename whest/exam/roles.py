@@ -3,14 +3,13 @@
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
 
 from whest.errors import WhestError
 from whest.exam.answering import Answerer
 from whest.exam.bundle import gzipped_size, unpack
-from whest.exam.programs import read_programs, trace_learner, write_programs
+from whest.exam.programs import read_programs, write_programs
 from whest.exam.questions import read_questions
 from whest.exam.training import Training, count_right
 from whest.learner import LearnerContext, create_learner
@@ -27,8 +26,7 @@ def tracer(start: Message) -> Role:
 
     def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
         try:
-            learner = create_learner(spec, context)
-            return write_programs(trace_learner(learner, context.row_length))
+            return write_programs(create_learner(spec, context), context)
         except (Exception, SystemExit) as error:
             own = f"{type(error).__name__}: {error}"
             said = str(error) if isinstance(error, WhestError) else own
@@ -41,7 +39,7 @@ def trainer(start: Message) -> Role:
     """Text, validation set and programs come first; then call after call, each told what is left."""
     prepare_precision(start["cache"])
     training: Training | None = None
-    learner: dict[str, Any] = start["learner"]
+    learner, context = start["learner"], LearnerContext(**start["context"])
     validation = read_questions(start["validation"].encode(), "the validation set").questions
 
     def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
@@ -49,7 +47,8 @@ def trainer(start: Message) -> Role:
         if message["do"] == "load":
             text, *constants = arrays
             try:
-                training = Training(read_programs(message["programs"], constants), text, start["seed"])
+                programs = read_programs(message["programs"], constants, context)
+                training = Training(programs, context, text, start["seed"])
             except WhestError as error:  # a program that can't be metered, or isn't one
                 return {"failure": str(error)}, []
             return {

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 from jaxtyping import UInt8
 
 from whest.exam.answering import Answerer
 from whest.exam.bundle import Bundle, pack, unpack
-from whest.exam.programs import KEY_DATA, LearnerPrograms
+from whest.exam.programs import ExamPrograms
 from whest.exam.questions import Question
-from whest.learner import nats, tokens_of
-from whest.meter import Cost, cost_of
+from whest.learner import LearnerContext, nats, tokens_of
 
 N_LOSSES = 60
 """Points of the training curve; each is a forward pass of the harness's own, which no budget pays for."""
@@ -54,29 +54,26 @@ class Rows:
 class Training:
     """One model in the making."""
 
-    def __init__(self, programs: LearnerPrograms, text: UInt8[np.ndarray, " byte"], seed: int) -> None:
-        self._programs = programs
-        self._rows = Rows(text, programs.rows_per_step, programs.row_length, seed)
-        update, loss = programs.function("update"), programs.function("loss")
-        self._update = jax.jit(update)
-        self._loss = jax.jit(lambda params, batch: nats(loss(*params, tokens_of(batch))[0], batch).mean() / math.log(2))
-        key_data = jax.random.key_data(jax.random.key(seed))
-        self._state = jax.jit(programs.function("init"))(key_data)
-        self.update_cost = self._cost()
+    def __init__(
+        self, programs: ExamPrograms, context: LearnerContext, text: UInt8[np.ndarray, " byte"], seed: int
+    ) -> None:
+        self._programs, learning = programs, programs.learning
+        self._rows = Rows(text, learning.rows_per_step, context.row_length, seed)
+        self._update = jax.jit(jaxpr_as_fun(learning.update))
+        self._loss = jax.jit(
+            lambda state, batch: nats(learning.predict(state, tokens_of(batch)), batch).mean() / math.log(2)
+        )
+        self._state = learning.start(seed)
+        self.update_cost = learning.update_cost
         self.steps = 0
-        self.first_bits = float(self._loss(self._params(), jnp.asarray(self._rows.draw())))
+        self.first_bits = float(self._loss(self._state, jnp.asarray(self._rows.draw())))
 
     @property
     def n_params(self) -> int:
         return sum(int(np.prod(leaf.shape)) for leaf in self._params())
 
     def _params(self) -> list[jax.Array]:
-        return [self._state[i] for i in self._programs.params]
-
-    def _cost(self) -> Cost:
-        state = jax.eval_shape(self._programs.function("init"), KEY_DATA)
-        batch = jax.ShapeDtypeStruct((self._programs.rows_per_step, self._programs.row_length), jnp.uint8)
-        return cost_of(jax.make_jaxpr(self._programs.function("update"))(*state, batch))
+        return self._programs.learning.params(self._state)
 
     def train(self, n_steps: int | None, seconds: float | None) -> Spent:
         """So many updates, or as many as begin within so many seconds."""
@@ -90,7 +87,7 @@ class Training:
                     break
             batch = jnp.asarray(self._rows.draw())
             if (self.steps - begun) % every == 0:
-                losses.append((self.steps, float(self._loss(self._params(), batch))))
+                losses.append((self.steps, float(self._loss(self._state, batch))))
             self._state = self._update(*self._state, batch)
             self.steps += 1
         jax.block_until_ready(self._state)
@@ -98,8 +95,7 @@ class Training:
 
     def package(self, learner: dict[str, object]) -> bytes:
         params = [np.asarray(leaf) for leaf in self._params()]
-        programs = self._programs
-        return pack(Bundle(params, programs.documents["answer"], programs.constants["answer"], learner))
+        return pack(Bundle(params, self._programs.answer, self._programs.answer_constants, learner))
 
 
 def count_right(bundle: bytes, questions: Sequence[Question]) -> int:
