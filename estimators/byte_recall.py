@@ -17,6 +17,7 @@ import optax
 from jaxtyping import Array, Float, Int32, PRNGKeyArray, UInt8
 from pydantic import Field
 
+from whest.errors import ConfigError
 from whest.learner import N_BYTES, N_TOKENS, LearnerContext, TrainState, affordable_steps, mean_nats
 
 Size = Annotated[int, Field(ge=1, le=65536)]
@@ -41,7 +42,7 @@ class ByteRecall:
 
     def __post_init__(self) -> None:
         if self.width % (2 * self.heads):
-            raise ValueError(f"width={self.width} must be a multiple of 2·heads={2 * self.heads}")
+            raise ConfigError(f"estimator.width={self.width} must be a multiple of 2·estimator.heads={2 * self.heads}")
 
     def setup(self, context: LearnerContext) -> None:
         """The schedule ends where the budget does."""
