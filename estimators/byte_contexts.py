@@ -7,7 +7,7 @@ prediction discounts the counts and backs off to the next shorter one,
 
 after interpolated Kneser–Ney: shorter contexts count a byte only where the longer one had not seen it. Long contexts
 (12…32 bytes) remember only what came last, and how often in a row that was right. A small network looks at how sure
-each of them is and sets the weights of a product of experts: logits = Σ_k w_k log p_k + Σ_m s_m [b is what m remembers].
+each of them is and sets the weights of a product of experts: logits = Σ_k w_k log p_k + Σ_m s_m [m remembers b].
 Discounts, weights and network descend on the loss; counts are counted. Bytes of the row itself count too, by comparing
 its hashes with each other, so that tables one row old are no loss.
 
