@@ -14,7 +14,7 @@ import numpy as np
 
 from whest.learner import Learner, LearnerContext
 from whest.portable import read_program, write_program
-from whest.programs import FlatLearner, Programs, flatten_learner, trace_programs
+from whest.programs import LARGEST_CONSTANTS, FlatLearner, LearnerError, Programs, flatten_learner, trace_programs
 from whest.wire import Message
 
 NAMES = ("init", "logits", "update", "answer")
@@ -50,6 +50,11 @@ def read_programs(message: Message, arrays: Sequence[np.ndarray], context: Learn
     ends = np.cumsum([0, *message["n_constants"]]).tolist()
     constants = {name: arrays[ends[i] : ends[i + 1]] for i, name in enumerate(NAMES)}
     init, logits, update = (read_program(message["documents"][name], constants[name]) for name in NAMES[:3])
+    size = sum(array.nbytes for array in constants["answer"])
+    if size > LARGEST_CONSTANTS:  # the tracer is the learner's own process: it could send another program than logits
+        raise LearnerError(
+            f"the program that answers brings {size:,} bytes of constants, {LARGEST_CONSTANTS:,} are allowed"
+        )
     params_at = tuple(int(i) for i in message["params_at"])
     flat = FlatLearner(int(message["rows_per_step"]), params_at, init, logits, update)
     return ExamPrograms(trace_programs(flat, context), message["documents"]["answer"], constants["answer"])

@@ -4,6 +4,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
+import jax
 import numpy as np
 
 from whest.errors import WhestError
@@ -16,6 +17,8 @@ from whest.learner import LearnerContext, create_learner
 from whest.wire import Message
 from whest.worker_roles import prepare_precision, read_spec, write_cost
 
+LEARNERS_FAULT = (WhestError, KeyError, IndexError, TypeError, ValueError, jax.errors.JaxRuntimeError)
+"""What reading and running a stranger's programs can raise: never a reason to call a run invalid and try again."""
 Answer = tuple[Message, list[np.ndarray]]
 Role = Callable[[Message, Sequence[np.ndarray]], Answer]
 
@@ -49,8 +52,8 @@ def trainer(start: Message) -> Role:
             try:
                 programs = read_programs(message["programs"], constants, context)
                 training = Training(programs, context, text, start["seed"])
-            except WhestError as error:  # a program that can't be metered, or isn't one
-                return {"failure": str(error)}, []
+            except LEARNERS_FAULT as error:  # a program that can't be metered or run, or isn't one
+                return {"failure": f"{type(error).__name__}: {error}"}, []
             return {
                 "cost": write_cost(training.update_cost),
                 "n_params": training.n_params,
@@ -58,7 +61,10 @@ def trainer(start: Message) -> Role:
             }, []
         assert training is not None
         if message["do"] == "train":
-            return asdict(training.train(message["steps"], message["seconds"])), []
+            try:
+                return asdict(training.train(message["steps"], message["seconds"])), []
+            except jax.errors.JaxRuntimeError as error:
+                return {"failure": str(error)}, []
         bundle = training.package(learner)
         return {"right": count_right(bundle, validation)}, [np.frombuffer(bundle, np.uint8)]
 

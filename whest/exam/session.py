@@ -142,6 +142,8 @@ class Session:
                 self._record(Refusal(number, asked_at, "it was ended: an update took too long"))
                 return False
             raise
+        if "failure" in spent:
+            raise SessionFailedError("LEARNER_ERROR", str(spent["failure"]))
         done = int(spent["steps"])
         losses = [(int(step), float(bits)) for step, bits in spent["losses"] if math.isfinite(bits)]
         sitting = self._sitting
