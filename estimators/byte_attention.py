@@ -2,8 +2,8 @@
 
     x ← x + attend(norm(x)),  x ← x + W₂ relu²(W₁ norm(x)),  logits = U norm(x)
 
-The output layer starts at zero. Attention costs 2·row·width a byte and layer on top of 6 FLOPs a weight, so that at this
-scale the products of the feed-forward and output layers are what the budget pays for.
+The output layer starts at zero. Attention costs 2·row·width a byte and layer on top of 6 FLOPs a weight, so that at
+this scale the products of the feed-forward and output layers are what the budget pays for.
 """
 
 from dataclasses import dataclass, field

@@ -3,8 +3,8 @@
     h_t = a_t ⊙ h_{t−1} + (1 − a_t) ⊙ v_t,   a_t = σ(A x_t + a),   v_t = V x_t,   y_t = h_t ⊙ g_t,   g_t = silu(G x_t)
 
 x_t joins the embeddings of the last few bytes. Each unit forgets at a pace that its input sets, from bytes to the whole
-row. The state is carried from row to row, so that with one row a step a row goes on where the last one ended. The scan is
-charged what its log₂(row) rounds compute.
+row. The state is carried from row to row, so that with one row a step a row goes on where the last one ended. The scan
+is charged what its log₂(row) rounds compute.
 """
 
 from dataclasses import dataclass, field

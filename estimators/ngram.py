@@ -2,8 +2,8 @@
 
     p_k(b) = (c_k(b) + w_k·p_{k−1}(b)) / (N_k + w_k),   p_0 uniform
 
-Every byte is learnt as soon as it is coded, which no learner in batches can do; and dictionaries on the host cost no FLOPs
-that anybody counts. So it stands beside the others, not among them.
+Every byte is learnt as soon as it is coded, which no learner in batches can do; and dictionaries on the host cost no
+FLOPs that anybody counts. So it stands beside the others, not among them.
 """
 
 from collections import defaultdict

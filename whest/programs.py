@@ -67,15 +67,6 @@ class Programs:
     def params(self, leaves: Sequence[Any]) -> Leaves:
         return [leaves[i] for i in self.params_at]
 
-    def predict(self, leaves: Sequence[Any], tokens: Any) -> Any:
-        (logits,) = jaxpr_as_fun(self.logits)(*self.params(leaves), tokens)
-        return logits.astype(jnp.float32)
-
-    def step(self, leaves: Sequence[Any], batch: Any) -> tuple[Leaves, Any]:
-        """Loss of each row first, then the update."""
-        losses = nats(self.predict(leaves, tokens_of(batch)), batch).mean(axis=1)
-        return list(jaxpr_as_fun(self.update)(*leaves, batch)), losses
-
 
 def flatten_learner(learner: Learner) -> FlatLearner:
     """The functions with pytrees taken apart; what an update returns must be what it was given."""

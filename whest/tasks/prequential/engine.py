@@ -13,6 +13,7 @@ from jaxtyping import Float, UInt8
 from whest.learner import nats, tokens_of
 from whest.meter import Cost
 from whest.programs import Leaves, Programs
+from whest.scoring.prism import NATS_OF_UNIFORM
 
 Batch = UInt8[np.ndarray, "row time"]
 Losses = Float[np.ndarray, " row"]
@@ -87,7 +88,9 @@ class TracedEngine:
         return logits.astype(jnp.float32)
 
     def _row_losses(self, params: Leaves, batch: Any) -> Any:
-        return nats(self._predict(params, tokens_of(batch)), batch).mean(axis=1)
+        """Summed as differences from uniform, so that a long row loses nothing to rounding."""
+        differences = nats(self._predict(params, tokens_of(batch)), batch) - NATS_OF_UNIFORM
+        return differences.mean(axis=1) + NATS_OF_UNIFORM
 
 
 class HostEngine:
