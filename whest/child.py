@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +25,8 @@ from whest.worker_roles import write_spec
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XLA_FLAGS", "NPROC", "CUDA_VISIBLE_DEVICES")
 """All of our environment that a worker gets; tokens, keys and addresses stay here."""
 START_TIMEOUT_S = 120.0
+SPENT = "spent"
+"""The file in a worker's scratch folder where it notes the FLOPs it spent, to outlive it."""
 OUTPUT_CHARACTERS = 4000
 WATCHING_TICK_S, IDLE_TICK_S = 0.02, 0.2
 """How often a waiting parent looks at a worker's memory, and how often it looks at all."""
@@ -50,6 +52,20 @@ class World:
     cache: Path
 
 
+@dataclass(frozen=True)
+class Launch:
+    """How a worker is started, and what it is told first."""
+
+    command: tuple[str, ...]
+    """The numbers of its two pipes, to read from and to write to, are added."""
+    environment: Mapping[str, str]
+    start: Message
+
+
+Launcher = Callable[[str, World, Path], Launch]
+"""By role and world, for a worker whose scratch folder is the path."""
+
+
 class WorkerFailedError(Exception):
     """A worker gave no usable answer."""
 
@@ -61,42 +77,34 @@ class WorkerFailedError(Exception):
 class Worker:
     """One child process and the pipes to it."""
 
-    def __init__(self, role: str, world: World) -> None:
+    def __init__(self, role: str, world: World, launcher: Launcher | None = None) -> None:
         self._limits = world.limits
         self.scratch = Path(tempfile.mkdtemp(prefix="whest-worker-"))
-        self.spent = self.scratch / "spent"
+        self.spent = self.scratch / SPENT
         self.spent.write_bytes(bytes(8))
         self._output = self.scratch / "output"
         self._output_read = 0
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
+        launch = (launcher or _launch_ours)(role, world, self.scratch)
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "whest.worker", role, str(theirs_in), str(theirs_out)],
+                [*launch.command, str(theirs_in), str(theirs_out)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs_in, theirs_out),
-                env=_environment(self.scratch),
+                env=dict(launch.environment),
                 cwd=self.scratch,
                 start_new_session=True,
             )
         os.close(theirs_in)
         os.close(theirs_out)
         self._channel = Channel(ours_in, ours_out)
-        context = replace(world.context, scratch_dir=str(self.scratch))
-        self._start = {
-            "hidden": list(world.hidden),
-            "platforms": "cpu" if role == "trace" else (getattr(jax.config, "jax_platforms", None) or ""),
-            "spec": write_spec(world.spec),
-            "context": asdict(context),
-            "cache": str(world.cache),
-            "spent": str(self.spent),
-        }
         self.protections: dict[str, bool] = {}
         self._is_ready = False
         with suppress(ChannelClosedError):  # a worker that is gone says so when it is asked
-            self._channel.send(self._start, deadline=time.monotonic() + START_TIMEOUT_S)
+            self._channel.send(launch.start, deadline=time.monotonic() + START_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
@@ -212,10 +220,26 @@ class Worker:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def _environment(scratch: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+def _launch_ours(role: str, world: World, scratch: Path) -> Launch:
+    """One of `whest.worker`'s roles, in this interpreter."""
     paths = os.pathsep.join(path or str(Path.cwd()) for path in sys.path)
-    return {**kept, "PYTHONPATH": paths, "HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+    return Launch(
+        command=(sys.executable, "-P", "-m", "whest.worker", role),
+        environment={**bare_environment(scratch), "PYTHONPATH": paths},
+        start={
+            "hidden": list(world.hidden),
+            "platforms": "cpu" if role == "trace" else (getattr(jax.config, "jax_platforms", None) or ""),
+            "spec": write_spec(world.spec),
+            "context": asdict(replace(world.context, scratch_dir=str(scratch))),
+            "cache": str(world.cache),
+            "spent": str(scratch / SPENT),
+        },
+    )
+
+
+def bare_environment(scratch: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
+    return {**kept, "HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
 
 
 def _tree(pid: int) -> list[psutil.Process]:

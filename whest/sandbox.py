@@ -24,6 +24,7 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = (
     0x40000000,
 )
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x40000
+MNT_DETACH = 0x2
 PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_SET_DUMPABLE = 1, 38, 4
 SYS_CAPSET = {"x86_64": 126, "aarch64": 91}
 SYS_MOUNT_SETATTR, AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = 442, -100, 0x8000, 0x1
@@ -66,8 +67,11 @@ def die_with_parent() -> None:
             os._exit(1)
 
 
-def enter(hidden: Sequence[str], scratch: str) -> dict[str, bool]:
-    """Shut this process in as far as the kernel allows. Returns in a child where process ids are its own."""
+def enter(hidden: Sequence[str], scratch: str, kept: Sequence[str] = ()) -> dict[str, bool]:
+    """Shut this process in as far as the kernel allows. Returns in a child where process ids are its own.
+
+    Folders in `kept` stay where they are, though they lie in a hidden one.
+    """
     libc = _libc()
     if libc is None:
         return protections()
@@ -79,7 +83,9 @@ def enter(hidden: Sequence[str], scratch: str) -> dict[str, bool]:
         return protections()
     _continue_in_child(libc)
     libc.mount(None, b"/", None, MS_REC | MS_PRIVATE, None)
+    spared = _set_aside(libc, kept, scratch)
     covered = [_hide(libc, Path(path)) for path in hidden]
+    _put_back(libc, spared)
     is_read_only = _make_read_only(libc, os.fsencode(scratch))
     own = libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) == 0
     _drop_privileges(libc)
@@ -143,6 +149,25 @@ def _hide(libc: Any, path: Path) -> bool:
     if path.is_dir():
         return bool(libc.mount(b"tmpfs", target, b"tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, b"size=64k") == 0)
     return bool(libc.mount(b"/dev/null", target, None, MS_BIND, None) == 0)
+
+
+def _set_aside(libc: Any, kept: Sequence[str], scratch: str) -> dict[Path, Path]:
+    """A second way to each folder that is there, from the scratch folder."""
+    places = {Path(path): Path(scratch) / f"kept-{i}" for i, path in enumerate(kept) if Path(path).is_dir()}
+    for path, place in places.items():
+        place.mkdir()
+        libc.mount(os.fsencode(path), os.fsencode(place), None, MS_BIND, None)
+    return places
+
+
+def _put_back(libc: Any, places: dict[Path, Path]) -> None:
+    """Mount what a cover took out of sight in its old place, upon the cover."""
+    for path, place in places.items():
+        if not path.exists():
+            path.mkdir(parents=True)
+            libc.mount(os.fsencode(place), os.fsencode(path), None, MS_BIND, None)
+        libc.umount2(os.fsencode(place), MNT_DETACH)
+        place.rmdir()
 
 
 def _make_read_only(libc: Any, scratch: bytes) -> bool:
