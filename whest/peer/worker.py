@@ -18,7 +18,8 @@ API_VERSION = "1.0"
 def borrow(name: str) -> Any:
     """One of whest's files, which isn't installed here."""
     spec = importlib.util.spec_from_file_location(f"whest_{name}", Path(__file__).parents[1] / f"{name}.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
@@ -59,9 +60,7 @@ class Session:
 
         mlp, budget = network(seed, weights), self._start["context"]["flop_budget"]
         shape = {"depth": mlp.depth, "width": mlp.width}
-        window = flops.BudgetContext(
-            flop_budget=budget, wall_time_limit_s=self._start["wall_time_limit_s"], quiet=True
-        )
+        window = flops.BudgetContext(flop_budget=budget, wall_time_limit_s=self._start["wall_time_limit_s"], quiet=True)
         try:
             with window:
                 said = self._estimator.predict(mlp, budget)
