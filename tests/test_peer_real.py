@@ -15,6 +15,8 @@ from whest.estimator import SetupContext, estimator_spec
 from whest.formats.source import FileDataset
 from whest.isolation import Isolation, open_runner
 from whest.peer import runner as peer_runner
+from whest.peer.checks import find_problems
+from whest.peer.reports import read_peer_report
 from whest.sampling import peer_flops_per_sample
 from whest.scoring.whest import WhestCase, WhestRule
 
@@ -309,6 +311,15 @@ def test_a_run_from_the_command_line(both: Both, tmp_path: Path) -> None:
         assert row["wall_time_s"] == pytest.approx(sum(parts))
         assert all(part >= 0 for part in parts)
         assert row["overhead_time_s"] > 0
+
+
+@pytest.mark.parametrize("name", ["starter", "mean", "covariance", "whole", *SUBMISSIONS])
+def test_the_peers_own_reports_hold_together(both: Both, name: str, tmp_path: Path) -> None:
+    """Whatever happened to the estimator: what `job=import` checks is true of whestbench's reports."""
+    (tmp_path / "report.json").write_text(json.dumps(both.theirs[name]))
+    found = read_peer_report(tmp_path / "report.json")
+    assert (found.schema, len(found.rows)) == ("1.1", 3)
+    assert find_problems(found) == []
 
 
 SPY = """
