@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PATIENCE_S = 1800
+"""When a program is given up; never part of what is tested."""
 Peer = Callable[..., str]
 
 
@@ -55,7 +57,7 @@ def programs(python: Path, tmp_path: Path) -> Peer:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE_S,
         )
         assert ended.returncode == 0, ended.stderr
         return ended.stdout

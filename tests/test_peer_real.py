@@ -118,7 +118,7 @@ SUBMISSIONS = {
     "late without an operation": Submission(
         "answer = zeros(mlp)\ntime.sleep(1.5)\nreturn answer", {"wall_time_limit_s": 1.0}
     ),
-    "hangs": Submission("if not mlp.seed % 2: time.sleep(10**6)\nreturn zeros(mlp)", {"wall_time_limit_s": 0.5}),
+    "hangs": Submission("if not mlp.seed % 2: time.sleep(10**6)\nreturn zeros(mlp)", {"wall_time_limit_s": 2.0}),
     "residual": Submission("time.sleep(0.5)\nreturn zeros(mlp)", {"residual_wall_time_limit_s": 0.3}),
     "combined": Submission("time.sleep(0.3)\nreturn zeros(mlp)", {"lambda_flops_per_second": 1e7}),
     "residual and combined": Submission(
@@ -142,7 +142,7 @@ DEFAULTS = {
     "residual_wall_time_limit_s": None,
     "lambda_flops_per_second": 0.0,
     "memory_limit_mb": 8192,
-    "setup_timeout_s": 20.0,
+    "setup_timeout_s": 300.0,
     "predict_timeout_s": PATIENCE_S,
     "seed": 11,
 }
