@@ -76,7 +76,7 @@ class Hybrid:
 
         start = jnp.zeros(weights.shape[:2]), jnp.zeros(weights.shape[:2])
         (means, squares), _ = jax.lax.scan(visit, start, jnp.arange(groups))
-        return Sampled(anchored(means, weights), squares.mean(axis=1) / (groups * (groups - 1)))
+        return Sampled(anchored(means, weights), squares.mean(axis=1) / float(groups * (groups - 1)))
 
 
 def blend(sampled: Sampled, known: Float[Array, "depth width"]) -> Float[Array, "depth width"]:

@@ -111,7 +111,7 @@ class Kerdock:
             return self._design_sums(folded, layers, signs)
 
         points = 2 * turns * signs.shape[1] * (len(signs) + 1)
-        means = jnp.stack(repeat(layers, turns, turn_sums)) / points
+        means = jnp.stack(repeat(layers, turns, turn_sums)) / float(points)
         if self.anchors == "none":
             return means
         return anchored(means, weights, *(self._known(weights) if self.anchors == "cumulants" else ()))

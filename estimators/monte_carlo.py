@@ -67,4 +67,4 @@ def mean_activations(
         total = jax.lax.fori_loop(0, whole, lambda i, t: t + chunk_sum(jax.random.fold_in(key, i), CHUNK), total)
     if rest:
         total = total + chunk_sum(jax.random.fold_in(key, whole), rest)
-    return total / n_samples
+    return total / float(n_samples)

@@ -56,7 +56,7 @@ class Orthogonal:
             with jax.named_scope("forward"):
                 return pair_sums(matmul(fixed, folded), layers[1:], matmul)
 
-        means = jnp.stack(repeat(layers, turns, turn_sums)) / (2 * turns * len(fixed))
+        means = jnp.stack(repeat(layers, turns, turn_sums)) / float(2 * turns * len(fixed))
         return anchored(means, weights) if self.anchors == "mean" else means
 
 

@@ -60,7 +60,7 @@ class PrunedMonteCarlo:
             first, *deeper = repeat([layers[0], *pruned.layers], turns, turn_sums)
             sums = add(sums, [first, *pruned.restore(deeper, width)])
             points += 2 * turns * len(fixed)
-        means = jnp.stack(sums) / points
+        means = jnp.stack(sums) / float(points)
         return anchored(means, weights) if self.anchors == "mean" else means
 
     def _pilot(self, layers: Layers, key: PRNGKeyArray, matmul: Matmul) -> tuple[Sums, Pruned]:

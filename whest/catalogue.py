@@ -13,6 +13,7 @@ LISTED = (
     "round",
     "dataset",
     "truth",
+    "data",
     "scoring",
     "isolation",
     "tracking",

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
 import psutil
 
 from whest.case import Failure
-from whest.estimator import EstimatorSpec, SetupContext
+from whest.estimator import EstimatorSpec
 from whest.wire import LARGEST_ARRAYS, Channel, ChannelClosedError, DeadlineError, Message
 from whest.worker_roles import write_spec
 
@@ -46,7 +47,8 @@ class World:
     """What every worker of a run has in common."""
 
     spec: EstimatorSpec
-    context: SetupContext
+    context: Any
+    """What `setup` is told, with a `scratch_dir` that each worker gets of its own."""
     limits: WorkerLimits
     hidden: tuple[str, ...]
     cache: Path
@@ -228,7 +230,7 @@ def _launch_ours(role: str, world: World, scratch: Path) -> Launch:
         environment={**bare_environment(scratch), "PYTHONPATH": paths},
         start={
             "hidden": list(world.hidden),
-            "platforms": "cpu" if role == "trace" else (getattr(jax.config, "jax_platforms", None) or ""),
+            "platforms": "cpu" if role in ("trace", "learner") else (getattr(jax.config, "jax_platforms", None) or ""),
             "spec": write_spec(world.spec),
             "context": asdict(replace(world.context, scratch_dir=str(scratch))),
             "cache": str(world.cache),

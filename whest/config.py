@@ -84,7 +84,7 @@ class Settings:
 
 NODES = ("leaderboard", "bake", "compare", "judge", "hydra")
 """Keys of the top level that belong to single jobs."""
-GROUPS = ("round", "task", "dataset", "truth", "estimator", "isolation", "scoring", "tracking")
+GROUPS = ("round", "task", "dataset", "truth", "data", "estimator", "isolation", "scoring", "tracking")
 
 
 def read_settings(config: Node) -> Settings:

@@ -97,7 +97,20 @@ def eager_estimator(start: Message) -> Role:
     return answer
 
 
-ROLES: dict[str, Callable[[Message], Role]] = {"trace": tracer, "evaluate": evaluator, "eager": eager_estimator}
+def learner_tracer(start: Message) -> Role:
+    """Traces a byte learner's three programs; it never sees a byte."""
+    from whest.programs import answer_in_worker
+
+    spec = read_spec(start["spec"])
+    return lambda message, arrays: answer_in_worker(spec, start["context"])
+
+
+ROLES: dict[str, Callable[[Message], Role]] = {
+    "trace": tracer,
+    "evaluate": evaluator,
+    "eager": eager_estimator,
+    "learner": learner_tracer,
+}
 
 
 def prepare_precision(cache: str | None) -> None:

@@ -8,7 +8,7 @@ from whest.boards.entries import Entry, Status, sidelined
 from whest.boards.policies import Direction, Policy, Row
 from whest.errors import ConfigError, WhestError
 
-ORDER: tuple[Status, ...] = ("late", "unfinished", "invalid", "disqualified", "tampered", "legacy")
+ORDER: tuple[Status, ...] = ("reference", "late", "unfinished", "invalid", "disqualified", "tampered", "legacy")
 """Unranked rows by what happened to them."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 

@@ -21,6 +21,7 @@ Status = Literal[
     "late",
     "legacy",
     "unfinished",
+    "reference",
     "invalid",
     "disqualified",
     "tampered",
@@ -47,6 +48,8 @@ class Entry:
     """Scored on something that anybody could have seen: never official."""
     unfinished: str | None = None
     """Why there is no score that counts."""
+    reference: str | None = None
+    """Why it is listed for comparison alone."""
     problem: str | None = None
     """What was changed after the run was logged."""
     verdict: Verdict | None = None
@@ -70,6 +73,8 @@ def sidelined(entry: Entry, deadline: datetime | None) -> tuple[Status, str] | N
         return entry.verdict.verdict, entry.verdict.reason
     if entry.unfinished is not None or entry.score is None or entry.submitted_at is None:
         return "unfinished", entry.unfinished or "it has no score"
+    if entry.reference is not None:
+        return "reference", entry.reference
     if deadline is not None and entry.submitted_at > deadline:
         return "late", f"submitted {entry.submitted_at:%Y-%m-%d %H:%M:%S}, after the deadline"
     return None
@@ -116,5 +121,18 @@ def _read_whitebox(report: Json) -> dict[str, Any]:
     }
 
 
-READERS: dict[str, Callable[[Json], dict[str, Any]]] = {"whitebox": _read_whitebox}
+def _read_prequential(report: Json) -> dict[str, Any]:
+    config, results = report["run_config"], report["results"]
+    return {
+        "unfinished": results["failure"],
+        "reference": "its work on the host isn't counted" if config["is_reference"] else None,
+        "track": f"{config['dataset']['name']}, {config['dataset']['n_train_bytes']:,} bytes in rows of "
+        f"{config['row_length']}, budget {config['flop_budget']:.3g}",
+    }
+
+
+READERS: dict[str, Callable[[Json], dict[str, Any]]] = {
+    "whitebox": _read_whitebox,
+    "prequential": _read_prequential,
+}
 """By task: fields of an entry that its reports hold in a place of their own."""

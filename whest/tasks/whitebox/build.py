@@ -32,7 +32,12 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
     refuse_idle_truth(dataset.has_truth and not sampler.resample, overrides)
     estimator = estimator_spec(config["estimator"])
     if estimator.is_bundled:
-        estimator.create()  # a wrong knob is a config error, found before any work
+        made = estimator.create()  # a wrong knob is a config error, found before any work
+        if not callable(getattr(made, "predict", None)):
+            raise ConfigError(
+                f"estimator={estimator.name} is a byte learner, it has no predict(mlp, budget): give it "
+                "task=prequential, as experiment=prism does"
+            )
     isolation = build_target(Isolation, config["isolation"], "isolation")
     isolation.refuse_unfit(estimator)
     if settings.memory_limit_mb is not None and not isolation.is_process(estimator):

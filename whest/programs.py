@@ -1,0 +1,219 @@
+"""A byte learner as three traced programs over flat arrays: all that a harness ever runs of it.
+
+A learner that is trusted is traced here. A stranger's is traced in a worker, which sends its programs as plain data
+(`whest.portable`), so that none of its Python runs beside the text or the loss.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+
+from whest.child import Worker, WorkerFailedError, WorkerLimits, World
+from whest.errors import WhestError
+from whest.estimator import EstimatorSpec
+from whest.learner import N_BYTES, Learner, LearnerContext, create_learner, nats, tokens_of
+from whest.meter import Cost, cost_of
+from whest.portable import read_program, write_program
+from whest.wire import Message
+
+Leaves = list[Any]
+KEY_DATA = jax.ShapeDtypeStruct((2,), jnp.uint32)
+LARGEST_CONSTANTS = 65536
+"""Bytes of arrays a learner's programs may bring along: weights come from `init(key)`."""
+NAMES = ("init", "logits", "update")
+
+
+class LearnerError(WhestError):
+    """A learner that can't be scored: what it did, and what the contract says."""
+
+
+@dataclass(frozen=True)
+class FlatLearner:
+    """A learner's functions over the flat leaves of its state."""
+
+    rows_per_step: int
+    params_at: tuple[int, ...]
+    """Which leaves of the state `logits` sees."""
+    init: Callable[..., Leaves]
+    logits: Callable[..., Leaves]
+    update: Callable[..., Leaves]
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Traced, checked and metered."""
+
+    rows_per_step: int
+    params_at: tuple[int, ...]
+    init: ClosedJaxpr
+    logits: ClosedJaxpr
+    update: ClosedJaxpr
+    update_cost: Cost
+    """Of one step: what the budget pays for."""
+    forward_cost: Cost
+    """Of one batch's loss, which the harness takes for itself."""
+
+    def start(self, seed: int) -> Leaves:
+        """The forced start: from the harness's key and nothing else."""
+        leaves: Leaves = jax.jit(jaxpr_as_fun(self.init))(jax.random.key_data(jax.random.key(seed)))
+        return list(leaves)
+
+    def params(self, leaves: Sequence[Any]) -> Leaves:
+        return [leaves[i] for i in self.params_at]
+
+
+def flatten_learner(learner: Learner) -> FlatLearner:
+    """The functions with pytrees taken apart; what an update returns must be what it was given."""
+    shape = jax.eval_shape(lambda key_data: learner.init(jax.random.wrap_key_data(key_data)), KEY_DATA)
+    leaves, form = jax.tree.flatten(shape)
+    marked = jax.tree.unflatten(form, list(range(len(leaves))))
+    if not hasattr(marked, "params"):
+        raise LearnerError(f"init returned {type(shape).__name__}, which has no field params for logits to see")
+    params_at, params_form = jax.tree.flatten(marked.params)
+
+    def init(key_data: Any) -> Leaves:
+        return _strong(jax.tree.leaves(learner.init(jax.random.wrap_key_data(key_data))))
+
+    def logits(*args: Any) -> Leaves:
+        *params, tokens = args
+        return [learner.logits(jax.tree.unflatten(params_form, params), tokens)]
+
+    def update(*args: Any) -> Leaves:
+        *state, batch = args
+        after, after_form = jax.tree.flatten(learner.update(jax.tree.unflatten(form, state), batch))
+        if str(after_form) != str(form):
+            raise LearnerError(f"update returned another kind of state than init: {after_form}, not {form}")
+        return _strong(after)
+
+    return FlatLearner(learner.rows_per_step, tuple(params_at), init, logits, update)
+
+
+def trace_programs(flat: FlatLearner, context: LearnerContext) -> Programs:
+    """Trace, check shapes and meter; whatever is wrong is said in the contract's words."""
+    batch = jax.ShapeDtypeStruct((flat.rows_per_step, context.row_length), jnp.uint8)
+    tokens = jax.ShapeDtypeStruct(batch.shape, jnp.int32)
+    try:
+        init = jax.make_jaxpr(flat.init)(KEY_DATA)
+        state = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in init.out_avals]
+        logits = jax.make_jaxpr(flat.logits)(*(state[i] for i in flat.params_at), tokens)
+        update = jax.make_jaxpr(flat.update)(*state, batch)
+    except WhestError:
+        raise
+    except Exception as error:
+        raise LearnerError(f"the learner could not be traced: {type(error).__name__}: {error}") from error
+    _check_shapes(init, logits, update, (*batch.shape, N_BYTES))
+    _refuse_luggage([init, logits, update])
+
+    def loss(*args: Any) -> Any:
+        return nats(jaxpr_as_fun(logits)(*args[:-1], tokens_of(args[-1]))[0], args[-1])
+
+    forward = jax.make_jaxpr(loss)(*(state[i] for i in flat.params_at), batch)
+    return Programs(flat.rows_per_step, flat.params_at, init, logits, update, cost_of(update), cost_of(forward))
+
+
+def _check_shapes(init: ClosedJaxpr, logits: ClosedJaxpr, update: ClosedJaxpr, wanted: tuple[int, ...]) -> None:
+    got = logits.out_avals[0]
+    if tuple(got.shape) != wanted or not jnp.issubdtype(got.dtype, jnp.floating):
+        raise LearnerError(f"logits returned {got.dtype}{list(got.shape)}, expected float32{list(wanted)}")
+    before = [(aval.shape, aval.dtype) for aval in init.out_avals]
+    after = [(aval.shape, aval.dtype) for aval in update.out_avals]
+    for number, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old != new:
+            raise LearnerError(f"update turned array {number} of the state from {old[1]}{old[0]} into {new[1]}{new[0]}")
+
+
+def _refuse_luggage(programs: Sequence[ClosedJaxpr]) -> None:
+    """Constants in a program are weights nobody learnt."""
+    size = sum(_constant_bytes(program) for program in programs)
+    if size > LARGEST_CONSTANTS:
+        raise LearnerError(
+            f"the learner's programs bring {size:,} bytes of constants along, at most {LARGEST_CONSTANTS:,} are "
+            "allowed: what it knows must come from init(key) and the stream"
+        )
+
+
+def _constant_bytes(program: ClosedJaxpr) -> int:
+    """Those of inner programs too."""
+    own = sum(int(np.asarray(const).nbytes) for const in program.consts if hasattr(const, "shape"))
+    inner = [
+        value
+        for eqn in program.jaxpr.eqns
+        for param in eqn.params.values()
+        for value in (param if isinstance(param, tuple | list) else (param,))
+        if isinstance(value, ClosedJaxpr)
+    ]
+    return own + sum(map(_constant_bytes, inner))
+
+
+def _strong(leaves: Sequence[Any]) -> Leaves:
+    """Arrays of a dtype that doesn't give way, so that a state goes round unchanged."""
+    return [
+        leaf if jnp.issubdtype(leaf.dtype, jax.dtypes.extended) else jnp.asarray(leaf, leaf.dtype)
+        for leaf in map(jnp.asarray, leaves)
+    ]
+
+
+# In a worker
+
+
+@dataclass(frozen=True)
+class WorkerContext(LearnerContext):
+    """What a worker is told."""
+
+    scratch_dir: str = ""
+
+
+def trace_in_worker(
+    spec: EstimatorSpec, context: LearnerContext, limits: WorkerLimits, hidden: Sequence[Path], cache: Path
+) -> tuple[Programs, dict[str, bool]]:
+    """A stranger's learner as programs; its Python runs in a worker that is gone before the first byte is read."""
+    world = World(spec, WorkerContext(**asdict(context)), limits, tuple(str(path) for path in hidden), cache)
+    worker = Worker("learner", world)
+    try:
+        worker.wait_until_ready()
+        reply, arrays = worker.ask({"do": "trace"}, timeout_s=limits.setup_timeout_s)
+        protections = worker.protections
+    except WorkerFailedError as error:
+        raise LearnerError(f"estimator={spec.name} was not traced: {error.failure.message}") from None
+    finally:
+        worker.close()
+    if "failure" in reply:
+        raise LearnerError(str(reply["failure"]))
+    return trace_programs(_read_flat(reply, arrays), context), protections
+
+
+def _read_flat(reply: Message, arrays: Sequence[np.ndarray]) -> FlatLearner:
+    """What a worker sent, believed only as far as its form is right."""
+    try:
+        rows, params_at, documents = reply["rows_per_step"], reply["params_at"], reply["programs"]
+        if type(rows) is not int or rows < 1 or not all(type(i) is int and i >= 0 for i in params_at):
+            raise ValueError("rows_per_step and params_at are whole numbers")
+        functions = {name: read_program(documents[name], arrays[slice(*reply["arrays"][name])]) for name in NAMES}
+    except (KeyError, TypeError, ValueError) as error:
+        raise LearnerError(f"the worker sent no learner ({type(error).__name__}: {error})") from None
+    return FlatLearner(rows, tuple(params_at), **functions)
+
+
+def answer_in_worker(spec: EstimatorSpec, start: Message) -> tuple[Message, list[np.ndarray]]:
+    """The worker's side: make the learner, trace it and write its programs down."""
+    known = {field.name for field in fields(LearnerContext)}
+    context = LearnerContext(**{name: value for name, value in start.items() if name in known})
+    try:
+        programs = trace_programs(flatten_learner(create_learner(spec, context)), context)
+        written = {name: write_program(getattr(programs, name)) for name in NAMES}
+    except (Exception, SystemExit) as error:
+        said = str(error) if isinstance(error, WhestError) else f"{type(error).__name__}: {error}"
+        return {"failure": f"estimator={spec.name} can't be scored: {said}"}, []
+    ends = np.cumsum([0, *(len(arrays) for _, arrays in written.values())]).tolist()
+    return {
+        "rows_per_step": programs.rows_per_step,
+        "params_at": list(programs.params_at),
+        "programs": {name: document for name, (document, _) in written.items()},
+        "arrays": {name: [ends[i], ends[i + 1]] for i, name in enumerate(NAMES)},
+    }, [array for _, arrays in written.values() for array in arrays]

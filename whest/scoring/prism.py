@@ -1,0 +1,194 @@
+"""PRISM's rule: how short a code the learner gave the stream while it was still learning; higher is better.
+
+    bpb   = Σ nats / ln 2 / bytes covered
+    score = (base·pen + tie) · (0 if the first batch was impossibly cheap else 1),  base = 1/(1 + bpb)
+    tie   = min(cap·pen, ½·pen·(base(bpb) − base(bpb + window))) · tanh(heldout_delta)
+
+`pen` halves a memoriser: one whose held-out text costs far more than the text it saw last. The tie-break is smaller
+than what `window` bits a byte are worth, so it only orders what is nearly equal. A batch that isn't finite is charged
+at a fixed rate; a run with no bytes, or whose bpb is no sensible number, has failed and has no score.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from whest.scoring.score import CaseFigure, Direction, Front, Score
+
+NATS_OF_UNIFORM = math.log(256)
+MOST_BPB = 64.0
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Bits a byte of text the learner never saw: as it is now, and as it was before it learnt anything."""
+
+    trained_bpb: float
+    twin_bpb: float
+
+
+@dataclass(frozen=True)
+class OnlineRun:
+    """All the rule needs of a run."""
+
+    online_loss: Sequence[float | None]
+    """Mean nats a byte of each batch, taken before the learner saw it; null where that isn't finite."""
+    batch_bytes: int
+    held_out: HeldOut | None
+    is_whole: bool = True
+    """Whether it went on until the budget or the stream was spent."""
+    flops_used: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrismScore(Score):
+    """The run's; its rows are consecutive blocks of the stream."""
+
+    by_case: ClassVar[CaseFigure] = CaseFigure("bpb", "bits per byte", unit="block", direction="lower")
+
+    bpb: float | None
+    base: float | None
+    tie_break: float | None
+    penalty: float
+    heldout_delta: float | None
+    gap: float | None
+    val_bpb: float | None
+    val_bpb_random_init: float | None
+    train_bpb_converged: float | None
+    covered_bytes: int
+    n_batches: int
+    n_charged_batches: int
+    """Those whose loss was not finite."""
+    step0_loss: float | None
+    step0_anomaly: bool
+    memorised: bool
+    flops_used: int
+    failure: str | None
+    """Why there is no score."""
+
+    @property
+    def front(self) -> Front:
+        return Front("bits per byte", self.bpb, None, float(self.flops_used))
+
+
+@dataclass(frozen=True)
+class PrismRule:
+    """`scoring=prism`."""
+
+    name: ClassVar[str] = "prism"
+    version: ClassVar[int] = 1
+    direction: ClassVar[Direction] = "higher"
+
+    tie_cap: Positive
+    tie_window: Positive
+    """In bits per byte: what lies further apart is never reordered."""
+    gap_limit: Positive
+    """In bits per byte, between held-out text and what was learnt last."""
+    gap_penalty: Share
+    anomaly_share: Share
+    """Of ln 256: a first batch below it was not met by random weights."""
+    bad_batch_charge: Positive
+    """In units of ln 256 a byte, for a batch whose loss isn't finite."""
+    converged_share: Share
+    """Of the batches, from the end, that say how well it does by now."""
+
+    def score(self, run: OnlineRun) -> PrismScore:
+        losses = self.charged(run.online_loss)
+        bpb = _bits(losses)
+        failure = _failure(bpb, run)
+        converged = _bits(losses[-max(1, int(len(losses) * self.converged_share)) :])
+        held_out = run.held_out
+        delta = held_out.twin_bpb - held_out.trained_bpb if held_out else None
+        gap = held_out.trained_bpb - converged if held_out and converged is not None else None
+        anomaly = bool(losses) and losses[0] < self.anomaly_share * NATS_OF_UNIFORM
+        valid = bpb if failure is None else None
+        return PrismScore(
+            score=None if valid is None else self.formula(valid, delta, gap, anomaly),
+            score_se=None,
+            direction=self.direction,
+            bpb=bpb,
+            base=None if valid is None else base(valid),
+            tie_break=None if valid is None else self.tie_break(valid, delta, gap),
+            penalty=self.penalty(gap),
+            heldout_delta=delta,
+            gap=gap,
+            val_bpb=held_out.trained_bpb if held_out else None,
+            val_bpb_random_init=held_out.twin_bpb if held_out else None,
+            train_bpb_converged=converged,
+            covered_bytes=len(losses) * run.batch_bytes,
+            n_batches=len(losses),
+            n_charged_batches=sum(not _is_finite(loss) for loss in run.online_loss),
+            step0_loss=losses[0] if losses else None,
+            step0_anomaly=anomaly,
+            memorised=self.penalty(gap) < 1,
+            flops_used=run.flops_used,
+            failure=failure,
+        )
+
+    def formula(self, bpb: float, delta: float | None, gap: float | None, anomaly: bool = False) -> float:
+        return 0.0 if anomaly else base(bpb) * self.penalty(gap) + self.tie_break(bpb, delta, gap)
+
+    def penalty(self, gap: float | None) -> float:
+        return self.gap_penalty if gap is not None and gap > self.gap_limit else 1.0
+
+    def tie_break(self, bpb: float, delta: float | None, gap: float | None) -> float:
+        if delta is None:
+            return 0.0
+        penalty = self.penalty(gap)
+        room = 0.5 * penalty * max(0.0, base(bpb) - base(bpb + self.tie_window))
+        return min(self.tie_cap * penalty, room) * math.tanh(delta)
+
+    def charged(self, losses: Sequence[float | None]) -> list[float]:
+        """Mean nats a byte, batch by batch; what isn't finite at its fixed rate."""
+        rate = self.bad_batch_charge * NATS_OF_UNIFORM
+        return [loss if loss is not None and math.isfinite(loss) else rate for loss in losses]
+
+
+def base(bpb: float) -> float:
+    return 1 / (1 + max(0.0, bpb))
+
+
+def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
+    """What a report's own losses make the score: a check, never a ranking."""
+    online = results["online"]
+    return _rule(config["scoring"]).score(_run(online["loss"], online, results)).score
+
+
+def recompute_manifest(manifest: Mapping[str, Any]) -> float | None:
+    """The same from the run's manifest alone."""
+    metrics = manifest["metrics"]
+    return _rule(manifest["score"]["rule"]).score(_run(metrics["online_loss"], manifest["compute"], metrics)).score
+
+
+def _rule(constants: Mapping[str, Any]) -> PrismRule:
+    return PrismRule(**{field.name: constants[field.name] for field in fields(PrismRule)})
+
+
+def _run(losses: Sequence[float | None], counts: Mapping[str, Any], figures: Mapping[str, Any]) -> OnlineRun:
+    trained, twin = figures["val_bpb"], figures["val_bpb_random_init"]
+    held_out = None if trained is None or twin is None else HeldOut(trained, twin)
+    return OnlineRun(losses, counts["batch_bytes"], held_out, counts["is_whole"])
+
+
+def _bits(losses: Sequence[float]) -> float | None:
+    """Batches are of one size, so their mean is the stream's."""
+    return math.fsum(losses) / len(losses) / math.log(2) if losses else None
+
+
+def _failure(bpb: float | None, run: OnlineRun) -> str | None:
+    if bpb is None or run.batch_bytes < 1:
+        return "no byte was covered"
+    if not run.is_whole:
+        return "it was stopped before the budget or the stream was spent"
+    if not 0 < bpb <= MOST_BPB:
+        return f"{bpb:.4g} bits per byte are not within 0 and {MOST_BPB:g}"
+    return None
+
+
+def _is_finite(loss: float | None) -> bool:
+    return loss is not None and math.isfinite(loss)

@@ -1,0 +1,55 @@
+"""From a composed config to the prequential task: every value checked before any work starts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from whest.build import build_target
+from whest.case import Limits
+from whest.child import WorkerLimits
+from whest.config import Node, Settings, build_group
+from whest.errors import ConfigError
+from whest.estimator import estimator_spec
+from whest.isolation import Isolation
+from whest.learner import LearnerContext, create_learner
+from whest.tasks.prequential.task import Prequential, is_reference
+
+SEED = 1337
+"""Where the config has none."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """`conf/task/prequential.yaml`."""
+
+    name: Literal["prequential"]
+    row_length: Annotated[int, Field(ge=2, le=65536)]
+
+
+def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequence[str]) -> Prequential:
+    options = build_target(Options, config["task"], "task")
+    estimator = estimator_spec(config["estimator"])
+    if estimator.mode != "traced":
+        raise ConfigError(f"estimator.mode={estimator.mode}: a byte learner is three traced programs, use mode=traced")
+    text = build_group(config, "data").load()
+    context = LearnerContext(
+        flop_budget=int(settings.budget),
+        row_length=options.row_length,
+        n_bytes=len(text.train),
+        seed=SEED if settings.seed is None else settings.seed,
+    )
+    if estimator.is_bundled and not is_reference(estimator):
+        create_learner(estimator, context)  # a wrong knob, or no learner at all, is found before any work
+    return Prequential(
+        text=text,
+        estimator=estimator,
+        limits=Limits(settings.budget, settings.lam, settings.wall_time_limit_s, settings.residual_wall_time_limit_s),
+        context=context,
+        isolation=build_target(Isolation, config["isolation"], "isolation"),
+        worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
+        bad_batch_charge=float(config["scoring"]["bad_batch_charge"]),
+        outputs=settings.outputs,
+    )

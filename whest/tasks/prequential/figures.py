@@ -1,0 +1,49 @@
+"""Pictures of a prequential run: the loss as it was charged, and bits per byte against what was spent."""
+
+import math
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import EngFormatter
+
+from whest.palette import ACCENT, ALARM, MUTED
+from whest.report import Json
+
+UNIFORM = 8.0
+MOST_POINTS = 600
+"""Of a curve: a page stays small, and no screen shows more."""
+
+
+def online_bits(results: Json) -> np.ndarray:
+    """Bits a byte of each batch; what wasn't finite is a gap."""
+    losses = np.array([np.nan if loss is None else loss for loss in results["online"]["loss"]], dtype=float)
+    return losses / math.log(2)
+
+
+def draw_online_loss(axes: Axes, results: Json) -> None:
+    """Batch by batch, with the mean so far, which is the code length itself."""
+    bits = online_bits(results)
+    places = (np.arange(len(bits)) + 1) * results["online"]["batch_bytes"]
+    so_far = np.cumsum(np.nan_to_num(bits, nan=2 * UNIFORM)) / np.arange(1, len(bits) + 1)
+    shown = _thinned(len(bits))
+    axes.axhline(UNIFORM, color=ALARM, linestyle="--", linewidth=0.8, label="uniform")
+    axes.plot(places[shown], bits[shown], color=MUTED, linewidth=0.7, label="each batch")
+    axes.plot(places[shown], so_far[shown], color=ACCENT, label="mean so far")
+    axes.set(
+        xlabel="bytes read", ylabel="bits per byte", ylim=(0, max(9.0, float(np.nanmax(bits, initial=0.0)) * 1.05))
+    )
+    axes.xaxis.set_major_formatter(EngFormatter())
+    axes.legend(frameon=False)
+
+
+def draw_bits_against_flops(axes: Axes, results: Json) -> None:
+    """Blocks in order, at what had been spent by then."""
+    rows = results["per_case"]
+    spent = np.cumsum([row["flops_used"] for row in rows])
+    axes.plot(spent, [row["bpb"] for row in rows], color=ACCENT, marker="o", markersize=3)
+    axes.set(xlabel="FLOPs of updates", ylabel="bits per byte of a block")
+    axes.xaxis.set_major_formatter(EngFormatter())
+
+
+def _thinned(n: int) -> np.ndarray:
+    return np.unique(np.linspace(0, n - 1, min(n, MOST_POINTS)).astype(int))

@@ -1,0 +1,84 @@
+"""The causality probe: logits of a byte must not move when it, or what follows it, or another row, is changed."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from whest.learner import tokens_of
+from whest.programs import LearnerError
+from whest.tasks.prequential.engine import TracedEngine
+
+TOLERANCE = 1e-4
+"""Of the largest logit: rounding moves less, and nothing can be told by less."""
+MOST_PLACES = 32
+NOISE = 0.3
+Predict = Callable[[UInt8[np.ndarray, "row time"]], Float[np.ndarray, "row time 256"]]
+
+
+def probe(engine: TracedEngine, batch: UInt8[np.ndarray, "row time"], seed: int, with_noise: bool) -> None:
+    """Refuse a learner that looks ahead. At the start its weights are shaken, since zeros hide where they come from."""
+    draw = np.random.default_rng(seed)
+    params = [_shaken(leaf, draw) for leaf in engine.params] if with_noise else engine.params
+
+    def predict(rows: UInt8[np.ndarray, "row time"]) -> Float[np.ndarray, "row time 256"]:
+        return engine.logits_of(params, tokens_of(jnp.asarray(rows)))
+
+    _check_later_bytes(predict, batch, draw)
+    _check_other_rows(predict, batch, draw)
+
+
+def _check_later_bytes(predict: Predict, batch: UInt8[np.ndarray, "row time"], draw: np.random.Generator) -> None:
+    """Byte t and all after it are drawn anew: the logits up to its own must stay."""
+    before = predict(batch)
+    for place in _places(batch.shape[1], draw):
+        changed = batch.copy()
+        changed[:, place:] = draw.integers(0, 256, changed[:, place:].shape, dtype=np.uint8)
+        moved = _moved(before[:, : place + 1], predict(changed)[:, : place + 1])
+        if moved is not None:
+            raise LearnerError(
+                f"the learner looks ahead: its logits move by {moved:.3g} at or before byte {place} of a row when only "
+                f"bytes from {place} on are changed. logits[:, t] may depend on tokens[:, :t + 1] alone"
+            )
+
+
+def _check_other_rows(predict: Predict, batch: UInt8[np.ndarray, "row time"], draw: np.random.Generator) -> None:
+    if len(batch) == 1:
+        return
+    before = predict(batch)
+    for row in {0, len(batch) - 1}:
+        changed = draw.integers(0, 256, batch.shape, dtype=np.uint8)
+        changed[row] = batch[row]
+        moved = _moved(before[row], predict(changed)[row])
+        if moved is not None:
+            raise LearnerError(
+                f"the learner looks at other rows: the logits of row {row} move by {moved:.3g} when only others "
+                "change. Each row is predicted from its own bytes"
+            )
+
+
+def _places(length: int, draw: np.random.Generator) -> Sequence[int]:
+    """All of a short row; of a long one the ends and some between."""
+    if length <= MOST_PLACES:
+        return range(length)
+    inner = draw.choice(np.arange(1, length - 1), MOST_PLACES - 2, replace=False)
+    return sorted({0, length - 1, *inner.tolist()})
+
+
+def _moved(before: np.ndarray, after: np.ndarray) -> float | None:
+    """How far logits moved, where that is more than rounding. What isn't a number says nothing."""
+    known = np.isfinite(before) & np.isfinite(after)
+    if (np.isfinite(before) != np.isfinite(after)).any():
+        return float("inf")
+    if not known.any():
+        return None
+    distance = float(np.max(np.abs(before - after)[known]))
+    return distance if distance > TOLERANCE * (1 + float(np.max(np.abs(before[known])))) else None
+
+
+def _shaken(leaf: Any, draw: np.random.Generator) -> Any:
+    if not jnp.issubdtype(leaf.dtype, jnp.floating):
+        return leaf
+    return leaf + jnp.asarray(NOISE * draw.standard_normal(leaf.shape), leaf.dtype)

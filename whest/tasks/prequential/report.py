@@ -1,0 +1,74 @@
+"""A prequential report: a row a block, the loss of every batch, and what was held out."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from whest.report import Json, Report, estimator_breakdown, timing_json
+from whest.scoring.prism import NATS_OF_UNIFORM, PrismScore
+from whest.tasks.prequential.stream import Block
+from whest.tasks.task import View
+
+
+@dataclass(frozen=True)
+class PrequentialReport(Report):
+    """One pass over a stream."""
+
+    cases: tuple[Block, ...]
+    score: PrismScore
+
+    @property
+    def view(self) -> View:
+        from whest.tasks.prequential.view import VIEW
+
+        return VIEW
+
+    @property
+    def has_errors(self) -> bool:
+        """A run that was stopped has no score; one that is degenerate has failed."""
+        return self.score.failure is not None and self.meta.status == "finished"
+
+    @property
+    def online_loss(self) -> list[float | None]:
+        from whest.tasks.prequential.task import online_run
+
+        return list(online_run(self.cases).online_loss)
+
+    def series(self) -> dict[str, Sequence[float]]:
+        """Batch by batch would be thousands: block by block."""
+        return {"block_bpb": [self.block_bpb(case) for case in self.cases]}
+
+    def block_bpb(self, case: Block) -> float:
+        rate = self.config["scoring"]["bad_batch_charge"] * NATS_OF_UNIFORM
+        losses = [loss if math.isfinite(loss) else rate for loss in case.row_losses]
+        return math.fsum(losses) / len(losses) / math.log(2)
+
+    def results(self) -> Json:
+        timings = [case.timing for case in self.cases]
+        closing = self.cases[-1].closing if self.cases else None
+        first = self.cases[0] if self.cases else None
+        return {
+            "compile_time_s": sum(case.compile_time_s for case in self.cases),
+            "breakdowns": {"estimator": estimator_breakdown([case.charges for case in self.cases], timings)},
+            "harness_flops": sum(case.forward_flops for case in self.cases),
+            "n_failed_cases": 0,
+            "failure_breakdown": {"error": int(self.has_errors)},
+            "online": {
+                "loss": self.online_loss,
+                "batch_bytes": first.rows_per_step * first.row_length if first else 0,
+                "rows_per_step": first.rows_per_step if first else 0,
+                "is_whole": closing is not None,
+            },
+            "examples": [asdict(guess) for guess in closing.guesses] if closing else [],
+            "per_case": [
+                {
+                    "case_index": case.index,
+                    "case_name": case.name,
+                    "bpb": self.block_bpb(case),
+                    "n_bytes": case.n_bytes,
+                    "flops_used": case.flops,
+                    **timing_json(case.timing),
+                }
+                for case in self.cases
+            ],
+        }

@@ -1,0 +1,138 @@
+"""The run itself: each batch is charged before it is learnt, block after block, until budget or stream is spent."""
+
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from whest.learner import N_BYTES
+from whest.meter import Charge, Timing
+from whest.scoring.prism import NATS_OF_UNIFORM, HeldOut
+from whest.tasks.prequential.engine import Engine
+
+N_BLOCKS = 64
+"""Into which a stream is cut, whatever the learner: by them runs are paired."""
+SHOWN_BEFORE, N_SHOWN, N_GUESSES = 24, 12, 3
+
+
+@dataclass(frozen=True)
+class Guess:
+    """One byte of held-out text, and what the learner expected."""
+
+    before: str
+    byte: int
+    bits: float
+    guesses: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Closing:
+    """What is measured when the stream is spent."""
+
+    held_out: HeldOut | None
+    guesses: tuple[Guess, ...] = ()
+
+
+@dataclass(frozen=True)
+class Block:
+    """A stretch of the stream: nats a byte of each of its rows, taken before they were learnt."""
+
+    index: int
+    name: str
+    first_row: int
+    row_losses: tuple[float, ...]
+    rows_per_step: int
+    row_length: int
+    charges: tuple[Charge, ...]
+    """What its updates cost."""
+    forward_flops: int
+    """What the harness spent on its losses, which nobody is charged for."""
+    timing: Timing = field(default_factory=Timing)
+    compile_time_s: float = 0.0
+    closing: Closing | None = None
+    """On the last block alone."""
+
+    @property
+    def n_bytes(self) -> int:
+        return len(self.row_losses) * self.row_length
+
+    @property
+    def flops(self) -> int:
+        return sum(charge.flops for charge in self.charges)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The steps that bring a block, and the rows it is made of."""
+
+    index: int
+    first_row: int
+    end_row: int
+    first_step: int
+    end_step: int
+
+
+def spans(n_rows: int, n_steps: int, rows_per_step: int) -> list[Span]:
+    """Blocks of the whole stream, as far as the steps go; each with the steps it has to wait for."""
+    covered = n_steps * rows_per_step
+    edges = [n_rows * i // N_BLOCKS for i in range(N_BLOCKS + 1)]
+    found, done = [], 0
+    for index, (first, end) in enumerate(pairwise(edges)):
+        last = min(end, covered)
+        if last <= first:
+            continue
+        steps = -(-last // rows_per_step)
+        found.append(Span(index, first, last, done, steps))
+        done = steps
+    return found
+
+
+def run_span(engine: Engine, rows: UInt8[np.ndarray, "row time"], span: Span, kept: list[float]) -> Timing:
+    """Go through a block's steps; every row's loss is kept, in order."""
+    size = engine.rows_per_step
+    started = time.perf_counter()
+    pending = []
+    for step in range(span.first_step, span.end_step):
+        batch = rows[step * size : (step + 1) * size]
+        pending.append(engine.losses(batch))
+        engine.learn(batch)
+    for losses in pending:
+        found = np.asarray(losses, np.float64)
+        kept += (found if np.isfinite(found).all() else np.full(size, np.nan)).tolist()
+    return Timing(backend_time_s=time.perf_counter() - started)
+
+
+def batches_of(text: UInt8[np.ndarray, " byte"], rows: int, length: int) -> UInt8[np.ndarray, "batch row time"]:
+    whole = len(text) // (rows * length)
+    return text[: whole * rows * length].reshape(whole, rows, length)
+
+
+def mean_bpb(engine: Engine, batches: UInt8[np.ndarray, "batch row time"], charge: float) -> float:
+    """Bits a byte of text that is only read; a batch that isn't finite at its fixed rate."""
+    means = [float(np.mean(np.asarray(engine.losses(batch), np.float64))) for batch in batches]
+    rate = charge * NATS_OF_UNIFORM
+    return math.fsum(mean if math.isfinite(mean) else rate for mean in means) / len(means) / math.log(2)
+
+
+def guesses(engine: Engine, batches: UInt8[np.ndarray, "batch row time"]) -> Iterator[Guess]:
+    """Some places of held-out text, evenly spread."""
+    batch = batches[0]
+    logits = engine.logits(batch)[0].astype(np.float64)
+    probabilities = _softmax(logits)
+    for place in np.linspace(len(probabilities) // 8, len(probabilities) - 1, N_SHOWN).astype(int):
+        here, byte = probabilities[place], int(batch[0, place])
+        best = np.argsort(-here, kind="stable")[:N_GUESSES]
+        before = batch[0, max(0, place - SHOWN_BEFORE) : place].tobytes().decode("latin-1")
+        bits = -math.log2(max(float(here[byte]), 1e-300))
+        yield Guess(before, byte, bits, tuple((int(i), float(here[i])) for i in best))
+
+
+def _softmax(logits: Float[np.ndarray, "time 256"]) -> Float[np.ndarray, "time 256"]:
+    known = np.where(np.isfinite(logits), logits, -1e9)
+    powers = np.exp(known - known.max(axis=-1, keepdims=True))
+    assert powers.shape[-1] == N_BYTES
+    return powers / powers.sum(axis=-1, keepdims=True)

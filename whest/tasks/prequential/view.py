@@ -1,0 +1,106 @@
+"""How a prequential run looks: its figures on the console, its pictures, its rows for MLflow, the manifest."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from rich.markup import escape
+
+from whest.console import figure, gauge
+from whest.report import Json
+from whest.tasks.prequential.figures import draw_bits_against_flops, draw_online_loss
+from whest.tasks.prequential.manifest import MANIFEST_FILE, save_manifest
+from whest.tasks.prequential.page import anomaly_words, figure4, gap_words, page_parts
+from whest.tasks.prequential.report import PrequentialReport
+from whest.tasks.task import Draw, PageParts, Row, View
+
+
+class PrequentialView:
+    """The `View` of `task=prequential`."""
+
+    files: ClassVar[tuple[str, ...]] = (MANIFEST_FILE,)
+
+    def title(self, report: PrequentialReport) -> str:
+        config = report.config
+        return (
+            f"[bold]{escape(config['estimator']['name'])}[/] on {escape(config['dataset']['name'])}: "
+            f"{report.score.covered_bytes:,} bytes in rows of {config['row_length']}, "
+            f"budget {report.limits.budget:.3g} FLOPs, seed {config['seed']}"
+        )
+
+    def rows(self, report: PrequentialReport) -> list[Row]:
+        score = report.score
+        seconds = sum(case.timing.wall_time_s for case in report.cases)
+        compiled = sum(case.compile_time_s for case in report.cases)
+        own = sum(case.forward_flops for case in report.cases)
+        held_out = [] if score.val_bpb is None else [self._held_out(report)]
+        return [
+            ("bits per byte", figure4(score.bpb), f"{figure4(score.train_bpb_converged)} on the last tenth"),
+            *held_out,
+            (
+                "compute",
+                gauge(score.flops_used / report.limits.budget),
+                f"{score.n_batches:,} steps; {figure(own)} FLOPs of the harness's own are free",
+            ),
+            ("time", f"{seconds:.3g} s", f"compiled in {compiled:.2g} s"),
+        ]
+
+    def _held_out(self, report: PrequentialReport) -> Row:
+        score = report.score
+        return (
+            "held out",
+            f"{figure4(score.val_bpb)} bits per byte",
+            f"{figure4(score.heldout_delta)} better than before learning, {figure4(score.gap)} above the last tenth",
+        )
+
+    def complaints(self, report: PrequentialReport) -> list[str]:
+        score, lines = report.score, []
+        if report.meta.status == "interrupted":
+            lines.append(f"[bold yellow]interrupted[/] after {len(report.cases)} blocks, so it is not scored")
+        elif score.failure is not None:
+            lines.append(f"[bold red]failed, not scored[/]: {escape(score.failure)}")
+        if score.step0_anomaly and score.step0_loss is not None:
+            lines.append(f"[bold red]zeroed[/]: {anomaly_words(score.step0_loss)}")
+        if score.memorised and score.gap is not None:
+            lines.append(f"[bold red]halved[/]: {gap_words(score.gap)}")
+        if score.n_charged_batches:
+            lines.append(
+                f"[bold yellow]{score.n_charged_batches} batches[/] had no finite loss: charged 16 bits a byte"
+            )
+        if report.config["is_reference"]:
+            lines.append("a reference: its work on the host isn't counted, so a board lists it and doesn't rank it")
+        return lines
+
+    def next_step(self, report: PrequentialReport) -> str | None:
+        return "python -m whest job=leaderboard leaderboard=prism" if report.score.score is not None else None
+
+    def case_table(self, report: PrequentialReport) -> tuple[Sequence[str], list[Sequence[str]]]:
+        rows: list[Sequence[str]] = [
+            (case.name, f"{report.block_bpb(case):.4f}", f"{case.flops:.3g}", f"{case.timing.wall_time_s:.3g}")
+            for case in report.cases
+        ]
+        return ("block", "bits per byte", "FLOPs", "wall s"), rows
+
+    def case_figures(self, report: PrequentialReport) -> list[Json]:
+        return [
+            {"block": case.name, "bpb": report.block_bpb(case), "flops_used": case.flops, "n_bytes": case.n_bytes}
+            for case in report.cases
+        ]
+
+    def save_files(self, report: PrequentialReport, folder: Path) -> None:
+        save_manifest(report, folder)
+
+    def drawings(self, report: PrequentialReport) -> dict[str, tuple[str, Draw]]:
+        if not report.cases:
+            return {}
+        results = report.to_json()["results"]
+        return {
+            "online_loss": ("Online loss", lambda axes: draw_online_loss(axes, results)),
+            "bits_against_flops": ("Bits against FLOPs", lambda axes: draw_bits_against_flops(axes, results)),
+        }
+
+    def page(self, document: Json, report: PrequentialReport | None) -> PageParts:
+        return page_parts(document)
+
+
+VIEW: View = PrequentialView()
