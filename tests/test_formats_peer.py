@@ -1,12 +1,6 @@
-"""Datasets to and from `whestbench` itself, in an environment of its own.
-
-Its interpreter is WHEST_PEER_PYTHON, or outputs/peer of this checkout or of its main one; without either these skip.
-"""
+"""Datasets to and from `whestbench` itself, in an environment of its own."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +12,8 @@ from whest.dataset import Dataset, SeedsDataset
 from whest.formats.combine import combine, merge
 from whest.truth import ReferenceTruth
 
+pytest_plugins = ["peer_harness"]
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parent.parent
 SHAPE = ["--n-samples", "2000", "--width", "8", "--depth", "3"]
 READ = """
 import json, sys, warnings
@@ -41,36 +35,6 @@ json.dump({
     "metadata": said,
 }, sys.stdout)
 """
-
-
-def peer_python() -> Path | None:
-    checkouts = [ROOT, Path(sys.prefix).parent]  # a worktree borrows its main checkout's environments
-    candidates = [Path(os.environ.get("WHEST_PEER_PYTHON", "absent"))]
-    candidates += [checkout / "outputs" / "peer" / "bin" / "python" for checkout in checkouts]
-    return next((path for path in candidates if path.exists()), None)
-
-
-@pytest.fixture
-def peer(tmp_path: Path) -> Any:
-    """`peer("whest", …)` or `peer("python", …)`: the peer's own programs, offline and with a cache of their own."""
-    python = peer_python()
-    if python is None:
-        pytest.skip("no whestbench here: set WHEST_PEER_PYTHON, or make outputs/peer")
-    quiet = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""}
-
-    def run(program: str, *arguments: object) -> str:
-        ended = subprocess.run(
-            [python.parent / program, *map(str, arguments)],
-            env=os.environ | quiet,
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-        assert ended.returncode == 0, ended.stderr
-        return ended.stdout
-
-    return run
 
 
 def assert_peer_reads(peer: Any, dataset: Dataset, path: Path, split: str | None = None) -> dict[str, Any]:

@@ -86,7 +86,14 @@ def spent_too_much(name: str, width: int, depth: int, budgets: list[int]) -> lis
     return [(budget, flops) for budget, flops in spent if flops > budget]
 
 
-THINNED = [(4, 8, [10**7, 10**12]), (16, 2, [10**8]), (64, 1, [10**9, 10**7]), (256, 8, [10**8, 6 * 10**10]), (257, 2, [10**9])]
+SMALL = [(4, 8, [10**7, 10**12]), (16, 2, [10**8]), (64, 1, [10**9, 10**7])]
+THINNED = [*SMALL, (256, 8, [10**8, 6 * 10**10]), (257, 2, [10**9])]
+    (4, 8, [10**7, 10**12]),
+    (16, 2, [10**8]),
+    (64, 1, [10**9, 10**7]),
+    (256, 8, [10**8, 6 * 10**10]),
+    (257, 2, [10**9]),
+]
 
 
 @pytest.mark.parametrize(("width", "depth", "budgets"), THINNED)

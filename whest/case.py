@@ -19,7 +19,11 @@ ErrorCode = Literal[
     "OUT_OF_MEMORY",
     "SETUP_ERROR",
     "SETUP_TIMEOUT",
+    "PREDICT_TIMEOUT",
+    "WORKER_EOF",
+    "SETUP_PROTOCOL_ERROR",
 ]
+"""The last three are the peer's own, for its estimators: killed at the limit, dead in `predict`, dead in `setup`."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,25 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Flags:
+    """Why a case was zeroed; independent of each other, unless the runner's rule makes them exclusive."""
+
+    budget_exhausted: bool
+    time_exhausted: bool
+    residual_wall_time_exhausted: bool
+    combined_budget_exhausted: bool
+
+    @property
+    def any(self) -> bool:
+        return (
+            self.budget_exhausted
+            or self.time_exhausted
+            or self.residual_wall_time_exhausted
+            or self.combined_budget_exhausted
+        )
+
+
+@dataclass(frozen=True)
 class Prediction:
     """What an estimator answered for one MLP, and what that cost. `means` is null where it failed or was refused."""
 
@@ -64,6 +87,8 @@ class Prediction:
     """Tracing and compiling, on the case that had to wait for it; outside the wall time."""
     output: str = ""
     """What the estimator printed, where a worker caught it."""
+    flags: Flags | None = None
+    """The verdict of a runner with rules of its own on limits (the peer's); null leaves it to the task."""
 
     @property
     def refused(self) -> bool:

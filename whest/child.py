@@ -8,11 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -26,6 +26,8 @@ from whest.worker_roles import write_spec
 KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XLA_FLAGS", "NPROC", "CUDA_VISIBLE_DEVICES")
 """All of our environment that a worker gets; tokens, keys and addresses stay here."""
 START_TIMEOUT_S = 120.0
+SPENT = "spent"
+"""The file in a worker's scratch folder where it notes the FLOPs it spent, to outlive it."""
 OUTPUT_CHARACTERS = 4000
 WATCHING_TICK_S, IDLE_TICK_S = 0.02, 0.2
 """How often a waiting parent looks at a worker's memory, and how often it looks at all."""
@@ -40,24 +42,30 @@ class WorkerLimits:
     memory_limit_mb: float | None
 
 
-class Surroundings(Protocol):
-    """What a worker needs to be started: the module it runs, its limits, its environment and its first message."""
+@dataclass(frozen=True)
+class Launch:
+    """How a worker is started, and what it is told first."""
 
-    module: ClassVar[str]
+    command: tuple[str, ...]
+    """The numbers of its two pipes, to read from and to write to, are added."""
+    environment: Mapping[str, str]
+    start: Message
+
+
+class Surroundings(Protocol):
+    """What a worker needs to be started."""
 
     @property
     def limits(self) -> WorkerLimits: ...
 
-    def environment(self, scratch: Path) -> dict[str, str]: ...
-
-    def first_message(self, role: str, scratch: Path, spent: Path) -> Message: ...
+    def launch(self, role: str, scratch: Path) -> Launch:
+        """For a worker whose scratch folder is the path."""
+        ...
 
 
 @dataclass(frozen=True)
 class World:
     """What every worker of a run has in common."""
-
-    module: ClassVar[str] = "whest.worker"
 
     spec: EstimatorSpec
     context: Any
@@ -66,18 +74,28 @@ class World:
     hidden: tuple[str, ...]
     cache: Path
 
-    def environment(self, scratch: Path) -> dict[str, str]:
-        return bare_environment(scratch, [path or str(Path.cwd()) for path in sys.path])
+    def launch(self, role: str, scratch: Path) -> Launch:
+        """One of `whest.worker`'s roles, in this interpreter."""
+        return launch_module(
+            "whest.worker",
+            role,
+            scratch,
+            [path or str(Path.cwd()) for path in sys.path],
+            {
+                "hidden": list(self.hidden),
+                "platforms": "cpu" if role in ("trace", "learner") else chosen_platforms(),
+                "spec": write_spec(self.spec),
+                "context": asdict(replace(self.context, scratch_dir=str(scratch))),
+                "cache": str(self.cache),
+                "spent": str(scratch / SPENT),
+            },
+        )
 
-    def first_message(self, role: str, scratch: Path, spent: Path) -> Message:
-        return {
-            "hidden": list(self.hidden),
-            "platforms": "cpu" if role in ("trace", "learner") else chosen_platforms(),
-            "spec": write_spec(self.spec),
-            "context": asdict(replace(self.context, scratch_dir=str(scratch))),
-            "cache": str(self.cache),
-            "spent": str(spent),
-        }
+
+def launch_module(module: str, role: str, scratch: Path, paths: Sequence[str], start: Message) -> Launch:
+    """A module of ours in this interpreter, which looks for modules in these places."""
+    environment = {**bare_environment(scratch), "PYTHONPATH": os.pathsep.join(paths)}
+    return Launch((sys.executable, "-P", "-m", module, role), environment, start)
 
 
 class WorkerFailedError(Exception):
@@ -94,20 +112,21 @@ class Worker:
     def __init__(self, role: str, world: Surroundings) -> None:
         self._limits = world.limits
         self.scratch = Path(tempfile.mkdtemp(prefix="whest-worker-"))
-        self.spent = self.scratch / "spent"
+        self.spent = self.scratch / SPENT
         self.spent.write_bytes(bytes(8))
         self._output = self.scratch / "output"
         self._output_read = 0
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
+        launch = world.launch(role, self.scratch)
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", world.module, role, str(theirs_in), str(theirs_out)],
+                [*launch.command, str(theirs_in), str(theirs_out)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=(theirs_in, theirs_out),
-                env=world.environment(self.scratch),
+                env=dict(launch.environment),
                 cwd=self.scratch,
                 start_new_session=True,
             )
@@ -117,8 +136,7 @@ class Worker:
         self.protections: dict[str, bool] = {}
         self._is_ready = False
         with suppress(ChannelClosedError):  # a worker that is gone says so when it is asked
-            first = world.first_message(role, self.scratch, self.spent)
-            self._channel.send(first, deadline=time.monotonic() + START_TIMEOUT_S)
+            self._channel.send(launch.start, deadline=time.monotonic() + START_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
@@ -234,16 +252,10 @@ class Worker:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 
-def bare_environment(scratch: Path, paths: Sequence[str]) -> dict[str, str]:
-    """All that a worker's environment holds: where Python looks for modules, and little of ours."""
+def bare_environment(scratch: Path) -> dict[str, str]:
+    """Little of ours, and homes of its own."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    return {
-        **kept,
-        "PYTHONPATH": os.pathsep.join(paths),
-        "HOME": str(scratch),
-        "TMPDIR": str(scratch),
-        "PYTHONUNBUFFERED": "1",
-    }
+    return {**kept, "HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
 
 
 def chosen_platforms() -> str:

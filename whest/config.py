@@ -32,6 +32,7 @@ Job = Literal[
     "compare",
     "leaderboard",
     "judge",
+    "import",
 ]
 Size = Annotated[int, Field(ge=1, le=65536)]
 

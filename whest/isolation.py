@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
 
 from whest.case import Failure, Prediction
 from whest.child import Worker, WorkerFailedError, WorkerLimits, World
@@ -21,8 +20,9 @@ from whest.errors import ConfigError
 from whest.estimator import EstimatorSpec, SetupContext
 from whest.meter import Charge, Cost, Timing
 from whest.mlp import MLP
+from whest.peer.runner import PeerRunner
+from whest.replies import largest_answer, read_cost, read_failure, read_prediction, unexpected
 from whest.runner import NOTHING_SPENT, InProcessRunner, Runner
-from whest.traced import check_output, checked_prediction
 from whest.wire import Message
 from whest.worker_roles import write_mlp
 
@@ -42,9 +42,15 @@ class Isolation:
     """A new worker for each MLP, so that nothing is remembered between them."""
 
     def is_process(self, spec: EstimatorSpec) -> bool:
+        if spec.peer is not None:
+            return True
         if self.kind == "auto":
             return not spec.is_bundled and not _is_interactive()
         return self.kind == "process"
+
+    def refuse_unfit(self, spec: EstimatorSpec) -> None:
+        if spec.peer is not None and self.kind == "none":
+            raise ConfigError("isolation=none: estimator=whestbench runs in an interpreter of its own, leave that out")
 
 
 def _is_interactive() -> bool:
@@ -64,6 +70,8 @@ def open_runner(
         return InProcessRunner(spec, context)
     _refuse_among_answers(hidden, spec)
     world = World(spec, context, limits, tuple(str(path) for path in hidden), cache)
+    if spec.peer is not None:
+        return PeerRunner(world, isolation.fresh)
     return EagerProcessRunner(world, isolation.fresh) if spec.mode == "eager" else TracedProcessRunner(world)
 
 
@@ -120,7 +128,7 @@ class TracedProcessRunner:
             return Prediction(None, self._cost, failure=error.failure, output=output)
         except Exception as error:
             self._drop()
-            return Prediction(None, self._cost, failure=_unexpected(error), output=output)
+            return Prediction(None, self._cost, failure=unexpected(error), output=output)
         return replace(prediction, compile_time_s=compile_time_s, output=output)
 
     def _trace(self, evaluator: Worker) -> str:
@@ -141,7 +149,7 @@ class TracedProcessRunner:
                     self._fail_all(Failure("SETUP_TIMEOUT", f"setup and tracing took more than {timeout_s} s: killed"))
                 raise
             if "failure" in reply:
-                self._fail_all(_read_failure(reply["failure"]))
+                self._fail_all(read_failure(reply["failure"]))
             self._program = reply, constants
             return worker.output()
         finally:
@@ -166,27 +174,22 @@ class TracedProcessRunner:
                 self._fail_all(error.failure)
             raise
         if "failure" in reply:
-            self._fail_all(_read_failure(reply["failure"]))
-        self._cost, self._refused = _read_cost(reply["cost"]), bool(reply["refused"])
+            self._fail_all(read_failure(reply["failure"]))
+        self._cost, self._refused = read_cost(reply["cost"]), bool(reply["refused"])
 
     def _run(self, evaluator: Worker, mlp: MLP) -> Prediction:
         limit = self._world.limits.wall_time_limit_s
         message, arrays = write_mlp(mlp)
         try:
             reply, results = evaluator.ask(
-                message, arrays, None if limit is None else limit + GRACE_S, _largest_answer(self._world.context)
+                message, arrays, None if limit is None else limit + GRACE_S, largest_answer(self._world.context)
             )
         except WorkerFailedError as error:
             self._drop()
             if error.is_timeout:
                 return Prediction(None, self._cost, Timing(backend_time_s=error.elapsed_s))
             return Prediction(None, self._cost, Timing(backend_time_s=error.elapsed_s), error.failure)
-        return _read_prediction(reply, results, self._world.context)
-
-
-def _largest_answer(context: SetupContext) -> int:
-    """Bytes of a prediction, with room for a wrong one that deserves a good message."""
-    return 64 * context.depth * context.width + 2**20
+        return read_prediction(reply, results, self._world.context)
 
 
 class EagerProcessRunner:
@@ -229,7 +232,7 @@ class EagerProcessRunner:
             return Prediction(None, NOTHING_SPENT, failure=error.failure)
         except Exception as error:
             self._drop()
-            return Prediction(None, NOTHING_SPENT, failure=_unexpected(error))
+            return Prediction(None, NOTHING_SPENT, failure=unexpected(error))
 
     def _start(self) -> Worker:
         self._worker = worker = Worker("eager", self._world)
@@ -244,7 +247,7 @@ class EagerProcessRunner:
                 raise WorkerFailedError(self._verdict, error.elapsed_s) from None
             raise
         if "failure" in reply:
-            self._verdict = _read_failure(reply["failure"])
+            self._verdict = read_failure(reply["failure"])
             raise WorkerFailedError(self._verdict, 0.0)
         return worker
 
@@ -254,7 +257,7 @@ class EagerProcessRunner:
         started = time.monotonic()
         try:
             reply, results = worker.ask(
-                message, arrays, None if limit is None else limit + GRACE_S, _largest_answer(self._world.context)
+                message, arrays, None if limit is None else limit + GRACE_S, largest_answer(self._world.context)
             )
         except WorkerFailedError as error:
             spent = Cost((Charge("", "spent before the worker ended", round(worker.flops_spent()), 1),))
@@ -262,54 +265,9 @@ class EagerProcessRunner:
             output = worker.output()
             self._drop()
             return Prediction(None, spent, timing, None if error.is_timeout else error.failure, output=output)
-        prediction = _read_prediction(reply, results, self._world.context)
+        prediction = read_prediction(reply, results, self._world.context)
         unaccounted = time.monotonic() - started - prediction.timing.wall_time_s - prediction.compile_time_s
         timing = prediction.timing
         if unaccounted > UNACCOUNTED_S:
             timing = replace(timing, residual_wall_time_s=timing.residual_wall_time_s + unaccounted)
         return replace(prediction, timing=timing, output=worker.output())
-
-
-def _unexpected(error: Exception) -> Failure:
-    """Whatever a worker's answer made of us: its MLP fails, the suite goes on."""
-    return Failure("WORKER_DIED", f"the worker's answer could not be used ({type(error).__name__}: {error})"[:1000])
-
-
-def _read_failure(fields: Any) -> Failure:
-    return _validated(Failure, fields)
-
-
-def _read_cost(fields: Any) -> Cost:
-    cost: Cost = _validated(Cost, fields)
-    if any(not 0 <= charge.flops < 2**100 or charge.calls < 0 for charge in cost.charges):
-        raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent a cost that isn't a number of FLOPs"), 0.0)
-    return cost
-
-
-def _read_timing(fields: Any) -> Timing:
-    timing: Timing = _validated(Timing, fields)
-    if not all(0 <= seconds < 1e9 for seconds in vars(timing).values()):
-        raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent times that aren't seconds"), 0.0)
-    return timing
-
-
-def _read_prediction(reply: Message, results: list[np.ndarray], context: SetupContext) -> Prediction:
-    """A worker's answer, believed only as far as its form is right."""
-    cost, timing = _read_cost(reply.get("cost")), _read_timing(reply.get("timing"))
-    compile_time_s = _read_timing({"overhead_time_s": reply.get("compile_time_s")}).overhead_time_s
-    if reply.get("failure") is not None:
-        return Prediction(None, cost, timing, _read_failure(reply["failure"]), compile_time_s)
-    if not results:
-        return Prediction(None, cost, timing, compile_time_s=compile_time_s)
-    wrong = check_output(results[0], context)
-    if wrong is not None:
-        return Prediction(None, cost, timing, wrong, compile_time_s)
-    return replace(checked_prediction(results[0], cost, timing), compile_time_s=compile_time_s)
-
-
-def _validated(kind: Any, fields: Any) -> Any:
-    try:
-        return TypeAdapter(kind).validate_python(fields)
-    except ValidationError as error:
-        problem = f"the worker sent a malformed {kind.__name__}: {error.error_count()} problems"
-        raise WorkerFailedError(Failure("WORKER_DIED", problem), 0.0) from None

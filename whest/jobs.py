@@ -146,6 +146,22 @@ def draw_page(config: Config, folder: Path, overrides: list[str]) -> None:
     _say(f"saved    {save_page(page, output)}")
 
 
+def import_reports(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.peer.importing import describe, import_all
+    from whest.tracking import MlflowTracking
+
+    settings = read_settings(config)
+    if settings.path is None:
+        raise ConfigError("path is missing: say which WhestBench report or folder of them, job=import path=DIR")
+    tracking = build_group(config, "tracking", outputs=settings.outputs)
+    if not isinstance(tracking, MlflowTracking):
+        raise ConfigError("job=import makes MLflow runs: leave out tracking=none, or say tracking=mlflow")
+    is_named = any(word.lstrip("+").startswith("participant=") for word in overrides)
+    participant = settings.participant if is_named else None
+    for line in describe(import_all(settings.path, tracking, participant, _command(overrides), settings.outputs)):
+        _say(line)
+
+
 def clean_caches(config: Config, folder: Path, overrides: list[str]) -> None:
     from whest.catalogue import clean
 
@@ -163,6 +179,7 @@ JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
     "ui": show_ui,
     "list": list_choices,
     "clean": clean_caches,
+    "import": import_reports,
     "leaderboard": make_leaderboard,
     "judge": judge,
 }

@@ -25,6 +25,7 @@ def point_hash(experiment: "Experiment") -> str:
     determined_by = {
         "protocol": protocol_of(experiment),
         "estimator": [spec.name, spec.mode, spec.target, spec.path and str(spec.path), dict(spec.knobs)],
+        "source": spec.source_sha256,
         **task.determinants(),
         "notes": dict(experiment.notes),
         "code": [code_hash(Path(__file__).parent), code_hash(Path(__file__).parent.parent / "estimators")],

@@ -258,7 +258,8 @@ def _own_problem(report: Json) -> str | None:
         return "its rows are incomplete, so its score can't be checked"
     if not _same(score, results["score"]):
         return f"its score is {results['score']}, its rows make it {score}"
-    return None
+    imported = report.get("imported", {}).get("problems")
+    return f"it was imported, and disagrees with itself: {imported[0]}" if imported else None
 
 
 def _logged_problem(run: "Run", report: Json) -> str | None:

@@ -74,6 +74,10 @@ class Report(ABC):
         """Figures along an axis of the task's own, for MLflow's curves; the first is step 1."""
         return {}
 
+    def tags(self) -> dict[str, str]:
+        """What else MLflow pins to its run."""
+        return {}
+
     def to_json(self) -> Json:
         meta = asdict(self.meta)
         for stamp in ("run_started_at_utc", "run_finished_at_utc"):
@@ -87,8 +91,8 @@ class Report(ABC):
             "run_config": self.config,
             "results": {**figures, **shared, "peak_memory_bytes": peak_memory_bytes(), **self.results()},
         }
-        finite: Json = _finite(document)
-        return finite
+        strict: Json = strict_json(document)
+        return strict
 
 
 def save_report(report: Report, folder: Path) -> Path:
@@ -148,12 +152,12 @@ def _fields(value: Any) -> Json:
     }
 
 
-def _finite(value: Any) -> Any:
+def strict_json(value: Any) -> Any:
     """The same document in strict JSON's terms: what isn't finite becomes null."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): strict_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [strict_json(item) for item in value]
     return value

@@ -30,3 +30,8 @@ def flops_per_sample(width: int, depth: int) -> float:
         return meter(lambda w, key: sample_means(w, key, n_samples))(weights, jax.random.key(0)).flops
 
     return (flops(3000) - flops(2000)) / 1000
+
+
+def peer_flops_per_sample(width: int, depth: int) -> float:
+    """The same by the peer's meter, as its `mc_flops_per_sample` has it: normals at 16, matmuls, sums in float64."""
+    return 2 * depth * width**2 + 17 * width + 4 * depth * width

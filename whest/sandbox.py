@@ -68,12 +68,17 @@ def die_with_parent() -> None:
             os._exit(1)
 
 
-def enter(hidden: Sequence[str], scratch: str) -> dict[str, bool]:
-    """Shut this process in as far as the kernel allows. Returns in a child where process ids are its own."""
+def enter(hidden: Sequence[str], scratch: str, kept: Sequence[str] = ()) -> dict[str, bool]:
+    """Shut this process in as far as the kernel allows. Returns in a child where process ids are its own.
+
+    Folders in `kept` stay where they are, though they lie in a hidden one.
+    """
     libc = _unshared()
     if libc is None:
         return protections()
+    spared = _set_aside(libc, kept, scratch)
     covered = [_hide(libc, Path(path)) for path in hidden]
+    _put_back(libc, spared)
     is_read_only = _make_read_only(libc, os.fsencode(scratch))
     own = libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) == 0
     _drop_privileges(libc)
@@ -205,6 +210,25 @@ def _move_into(libc: Any, root: Path) -> bool:
     is_gone = libc.umount2(b".", MNT_DETACH) == 0
     os.chdir("/")
     return bool(is_gone)
+
+
+def _set_aside(libc: Any, kept: Sequence[str], scratch: str) -> dict[Path, Path]:
+    """A second way to each folder that is there, from the scratch folder."""
+    places = {Path(path): Path(scratch) / f"kept-{i}" for i, path in enumerate(kept) if Path(path).is_dir()}
+    for path, place in places.items():
+        place.mkdir()
+        libc.mount(os.fsencode(path), os.fsencode(place), None, MS_BIND, None)
+    return places
+
+
+def _put_back(libc: Any, places: dict[Path, Path]) -> None:
+    """Mount what a cover took out of sight in its old place, upon the cover."""
+    for path, place in places.items():
+        if not path.exists():
+            path.mkdir(parents=True)
+            libc.mount(os.fsencode(place), os.fsencode(path), None, MS_BIND, None)
+        libc.umount2(os.fsencode(place), MNT_DETACH)
+        place.rmdir()
 
 
 def _make_read_only(libc: Any, scratch: bytes) -> bool:

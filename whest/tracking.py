@@ -63,7 +63,7 @@ class MlflowTracking:
     def log(self, report: "Report", folder: Path) -> None:
         try:
             client, experiment_id = self.connect()
-            _log_report(client, experiment_id, report, folder)
+            log_report(client, experiment_id, report, folder)
         except Exception as error:
             LOG.warning(
                 "MLflow at %s did not take this run (%s: %s); the report is safe in %s",
@@ -137,7 +137,8 @@ def _experiment_id(client: "MlflowClient", name: str, artifacts: Path | None) ->
     return str(client.create_experiment(name, artifact_location=artifacts.as_uri() if artifacts else None))
 
 
-def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", folder: Path) -> None:
+def log_report(client: "MlflowClient", experiment_id: str, report: "Report", folder: Path) -> str:
+    """Make the run and close it; its id."""
     started, finished = milliseconds(report.meta.run_started_at_utc), milliseconds(report.meta.run_finished_at_utc)
     written = (folder / REPORT).read_bytes()
     sha256 = hashlib.sha256(written).hexdigest()
@@ -160,6 +161,7 @@ def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", fo
             status = "FAILED"
     finally:
         client.set_terminated(run.info.run_id, status, end_time=finished)
+    return str(run.info.run_id)
 
 
 def run_note(experiment_id: str, run_id: str, report: "Report") -> str:
@@ -208,6 +210,7 @@ def _tags(report: "Report", folder: Path) -> dict[str, str]:
         "run_folder": str(folder),
         "command": report.meta.command,
         "mlflow.source.name": report.meta.command,
+        **report.tags(),
     }
     parent, told = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
     if told or parent.exists():

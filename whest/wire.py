@@ -1,7 +1,7 @@
 """Messages between the scorer and its workers: JSON and raw arrays over a pipe, and nothing that could run code.
 
 The other side may be hostile: every size is bounded before memory is taken, every wait has a deadline, and whatever
-can't be read as a message closes the channel.
+can't be read as a message closes the channel. The peer's interpreter runs this file too, so it needs NumPy alone.
 """
 
 import json
@@ -12,9 +12,9 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 Message = dict[str, Any]
@@ -22,12 +22,23 @@ LARGEST_HEADER = 64 * 2**20
 LARGEST_ARRAYS = 4 * 2**30
 CHUNK = 2**20
 LENGTH = struct.Struct("<Q")
+
+
+def _narrow_floats() -> tuple[Any, ...]:
+    """JAX's short floats, where they are installed."""
+    if find_spec("ml_dtypes") is None:
+        return ()
+    import ml_dtypes
+
+    return ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+
+
 DTYPES = {
     np.dtype(kind).name: np.dtype(kind)
     for kind in (
         *(np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
         *(np.float16, np.float32, np.float64, np.complex64, np.complex128),
-        *(ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2),
+        *_narrow_floats(),
     )
 }
 """The kinds of numbers that travel."""

@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from whest.child import WorkerLimits, bare_environment, chosen_platforms
+from whest.child import Launch, WorkerLimits, chosen_platforms, launch_module
 from whest.estimator import EstimatorSpec
 from whest.exam.allowance import WallClock
 from whest.exam.data import Material
@@ -45,8 +45,6 @@ class Plan:
 class ExamWorld:
     """What the processes of a run may know."""
 
-    module: ClassVar[str] = "whest.exam.worker"
-
     spec: EstimatorSpec
     context: LearnerContext
     limits: WorkerLimits
@@ -58,10 +56,7 @@ class ExamWorld:
     def room(self) -> list[Path]:
         return furniture(self.spec)
 
-    def environment(self, scratch: Path) -> dict[str, str]:
-        return bare_environment(scratch, importable(self.spec, self.room))
-
-    def first_message(self, role: str, scratch: Path, spent: Path) -> Message:
+    def launch(self, role: str, scratch: Path) -> Launch:
         told: dict[str, dict[str, Any]] = {
             "trace": {"spec": write_spec(self.spec), "context": asdict(self.context)},
             "train": {
@@ -75,4 +70,6 @@ class ExamWorld:
         }
         writable = [str(scratch), *([str(self.cache)] if role == "train" else [])]
         platforms = "cpu" if role == "trace" else chosen_platforms()
-        return {"room": [str(path) for path in self.room], "writable": writable, "platforms": platforms, **told[role]}
+        room = [str(path) for path in self.room]
+        start: Message = {"room": room, "writable": writable, "platforms": platforms, **told[role]}
+        return launch_module("whest.exam.worker", role, scratch, importable(self.spec, self.room), start)

@@ -6,27 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from whest.case import Limits, WhiteboxCase
+from whest.case import Flags, Limits, WhiteboxCase
 from whest.scoring.score import Front, Rule, Score, mean_or_none, standard_error
-
-
-@dataclass(frozen=True)
-class Flags:
-    """Why a case was zeroed; independent of each other."""
-
-    budget_exhausted: bool
-    time_exhausted: bool
-    residual_wall_time_exhausted: bool
-    combined_budget_exhausted: bool
-
-    @property
-    def any(self) -> bool:
-        return (
-            self.budget_exhausted
-            or self.time_exhausted
-            or self.residual_wall_time_exhausted
-            or self.combined_budget_exhausted
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +123,8 @@ def row_failed(row: Mapping[str, Any]) -> bool:
 
 def _flags(case: WhiteboxCase, limits: Limits, compute: float) -> Flags:
     """A program refused before it ran carries one flag, the budget's; it spent no time that could exhaust another."""
+    if case.prediction.flags is not None:
+        return case.prediction.flags
     timing = case.prediction.timing
     return Flags(
         budget_exhausted=case.prediction.cost.flops > limits.budget,

@@ -39,6 +39,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
                 "task=prequential, as experiment=prism does"
             )
     isolation = build_target(Isolation, config["isolation"], "isolation")
+    isolation.refuse_unfit(estimator)
     if settings.memory_limit_mb is not None and not isolation.is_process(estimator):
         raise ConfigError(
             f"memory_limit_mb={settings.memory_limit_mb:g} needs a worker to limit: add isolation=process"

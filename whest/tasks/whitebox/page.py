@@ -20,6 +20,8 @@ FAILED = {
     "fherma": "A failed MLP has no accuracy and lowers the whole score.",
 }
 """What a rule makes of failures."""
+ISOLATION = {True: "in workers", False: "in this process", None: ""}
+"""Null: in a run that was imported."""
 
 
 def page_parts(document: Json, answers: Answers | None = None) -> PageParts:
@@ -34,13 +36,13 @@ def page_parts(document: Json, answers: Answers | None = None) -> PageParts:
         facts=_facts(document) if results["score"] is not None else [],
         gauges=_gauge(document),
         sections={
-            "Error": _error_blocks(results, answers) if rows else [],
+            "Error": _error_blocks(results, answers) if rows and results["per_layer_mse"] else [],
             "Where the FLOPs went": flop_blocks(results, len(rows), "FLOPs an MLP") if rows else [],
             "Prediction against truth": answer_blocks(answers) if answers else [],
             "MLPs": [_mlp_table(document)] if rows else [],
             "Failures and output": failure_blocks(rows),
         },
-        provenance={"isolation": "in workers" if told["isolation"]["worker"] else "in this process"},
+        provenance={"isolation": ISOLATION[told["isolation"]["worker"]]},
     )
 
 
@@ -57,6 +59,8 @@ def _notices(document: Json) -> list[Block]:
     """What a reader must know before the score."""
     results, n_asked = document["results"], document["run_config"]["n_mlps"]
     notices: list[Block] = []
+    if "imported" in document:
+        notices += _import_notices(document["imported"])
     if document["run_meta"]["status"] == "interrupted":
         done = len(results["per_mlp"])
         notices.append(Text(f"Interrupted after {done} of {n_asked} MLPs: every figure is of those alone.", "warn"))
@@ -69,6 +73,15 @@ def _notices(document: Json) -> list[Block]:
                 "bad",
             )
         )
+    return notices
+
+
+def _import_notices(told: Json) -> list[Block]:
+    notices: list[Block] = [
+        Text(f"Imported from {told['from']}, a WhestBench report: whest ran nothing of this.", "warn")
+    ]
+    if told["problems"]:
+        notices.append(Text(f"It disagrees with itself: {'; '.join(told['problems'][:8])}.", "bad"))
     return notices
 
 

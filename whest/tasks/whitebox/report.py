@@ -78,7 +78,9 @@ def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> 
     prediction, timing = case.prediction, case.prediction.timing
     was = "it was not run" if prediction.refused else "its answer doesn't count"
     reasons = {
-        "budget_exhausted": f"it costs {prediction.cost.flops:.6g} FLOPs, the budget is {limits.budget:.6g}",
+        "budget_exhausted": f"it costs {prediction.cost.flops:.6g} FLOPs, the budget is {limits.budget:.6g}"
+        if prediction.cost.flops > limits.budget
+        else f"it was stopped at {prediction.cost.flops:.6g} FLOPs: its next operation goes over {limits.budget:.6g}",
         "time_exhausted": f"it took {timing.wall_time_s:.4g} s, the limit is {limits.wall_time_limit_s} s",
         "residual_wall_time_exhausted": f"{timing.residual_wall_time_s:.4g} s of residual time are over the cap of "
         f"{limits.residual_wall_time_limit_s} s",

@@ -12,13 +12,12 @@ from whest.child import WorkerLimits
 from whest.dataset import Dataset
 from whest.estimator import EstimatorSpec, SetupContext
 from whest.isolation import Isolation, open_runner
-from whest.meter import METER_VERSION
 from whest.mlp import MLP
 from whest.progress import Progress, watched_truth
 from whest.report import Json, RunMeta
 from whest.rows import Row
 from whest.runner import Runner
-from whest.sampling import flops_per_sample
+from whest.sampling import flops_per_sample, peer_flops_per_sample
 from whest.scoring.score import Score
 from whest.scoring.whitebox import WhiteboxRule, WhiteboxScore
 from whest.suite import FOLDER as SUITES
@@ -57,7 +56,9 @@ class Whitebox:
 
     @property
     def sample_price(self) -> float:
-        """FLOPs that plain sampling spends on one input."""
+        """FLOPs that plain sampling spends on one input, by the meter that counts the estimator's."""
+        if self.estimator.peer is not None:
+            return peer_flops_per_sample(self.context.width, self.context.depth)
         return flops_per_sample(self.context.width, self.context.depth)
 
     def protocol(self) -> Json:
@@ -65,7 +66,7 @@ class Whitebox:
         return {
             "dataset": self.dataset.sha256,
             "truth": describe_sampler(self.sampler) if sampled else "baked",
-            "meter": {"name": "xla-traced", "version": METER_VERSION},
+            "meter": self.estimator.meter,
         }
 
     def describe(self, cases: Sequence[WhiteboxCase]) -> Json:

@@ -1,0 +1,1 @@
+"""WhestBench, our peer: its estimators run here as they are, its reports become runs."""
