@@ -7,9 +7,11 @@ count, a branch by the dearest, so that the same mathematics costs the same as a
 
 import math
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, TypeVar
 
 import jax
@@ -67,6 +69,33 @@ class Cost:
     def flops(self) -> int:
         return sum(charge.flops for charge in self.charges)
 
+    @property
+    def by_operation(self) -> dict[str, int]:
+        """FLOPs of each operation, dearest first."""
+        return _summed((charge.operation, charge.flops) for charge in self.charges)
+
+    @property
+    def by_namespace(self) -> dict[str, int]:
+        """FLOPs of each `jax.named_scope`, dearest first; '' holds unlabelled work."""
+        return _summed((charge.namespace, charge.flops) for charge in self.charges)
+
+    def __str__(self) -> str:
+        from whest.cost_view import cost_text
+
+        return cost_text(self)
+
+    def _repr_html_(self) -> str:
+        from whest.cost_view import cost_html
+
+        return cost_html(self)
+
+
+def _summed(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    totals: dict[str, int] = defaultdict(int)
+    for name, flops in pairs:
+        totals[name] += flops
+    return dict(sorted(totals.items(), key=lambda item: -item[1]))
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -95,13 +124,53 @@ class Estimate:
         return _total(entries)
 
 
-def meter(function: Callable[..., Any]) -> Callable[..., Cost]:
-    """`meter(f)(*args)` is what `f(*args)` costs; only shapes and dtypes of the arguments matter, nothing is run."""
+def meter(
+    function: Callable[..., Any], *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()
+) -> Callable[..., Cost]:
+    """`meter(f)(*args)` is what `f(*args)` costs; only shapes and dtypes of the arguments matter, nothing is run.
+
+    Arguments are arrays, numbers, `jax.ShapeDtypeStruct`s or pytrees of them. What is none of these (a string, a
+    function, a dtype) is taken as it is; numbers that a shape or a branch depends on are to be named static, as for
+    `jax.jit`. A jitted function brings its own static arguments along.
+    """
+    names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
+    places = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
 
     def measure(*args: Any, **kwargs: Any) -> Cost:
-        return cost_of(jax.make_jaxpr(function)(*args, **kwargs))
+        if hasattr(function, "trace") and not (names or places):
+            return cost_of(function.trace(*args, **kwargs).jaxpr)
+        held = {place % len(args) for place in places if -len(args) <= place < len(args)}
+        return cost_of(_traced(function, args, kwargs, held, names))
 
     return measure
+
+
+def _traced(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], held: set[int], names: set[str]
+) -> ClosedJaxpr:
+    """The program of a call, with arguments that aren't data kept out of it."""
+    free = [None if place in held else value for place, value in enumerate(args)]
+    leaves, tree = jax.tree.flatten((free, {name: value for name, value in kwargs.items() if name not in names}))
+    data = [place for place, leaf in enumerate(leaves) if _is_data(leaf)]
+
+    def call(*given: Any) -> Any:
+        filled = list(leaves)
+        for place, value in zip(data, given, strict=True):
+            filled[place] = value
+        positional, named = jax.tree.unflatten(tree, filled)
+        whole = (args[place] if place in held else value for place, value in enumerate(positional))
+        return function(*whole, **named, **{name: kwargs[name] for name in names & kwargs.keys()})
+
+    try:
+        return jax.make_jaxpr(call)(*(leaves[place] for place in data))
+    except TypeError as error:
+        if any(isinstance(leaves[place], int | float) for place in data):
+            error.add_note("A number that a shape or a branch depends on must be static: meter(f, static_argnums=1).")
+        raise
+
+
+def _is_data(leaf: Any) -> bool:
+    return isinstance(leaf, bool | int | float | complex) or (hasattr(leaf, "shape") and hasattr(leaf, "dtype"))
 
 
 def cost_of(program: ClosedJaxpr) -> Cost:
@@ -375,3 +444,13 @@ _COMPARISONS: dict[str, Callable[[int, int], int | None]] = {
     "gt": lambda gap, step: _rounds_below(-gap, -step),
     "ge": lambda gap, step: _rounds_below(-gap + 1, -step),
 }
+
+
+class _CallableModule(ModuleType):
+    """`whest.meter(f)` and `from whest.meter import meter` alike: a package's submodule hides a function of its name."""
+
+    def __call__(self, function: Callable[..., Any], **static: Any) -> Callable[..., Cost]:
+        return meter(function, **static)
+
+
+sys.modules[__name__].__class__ = _CallableModule
