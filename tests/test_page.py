@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whest.figures import Answers
 from whest.page import (
     Cell,
     Code,
@@ -34,11 +33,12 @@ from whest.page import (
     new_figure,
     render,
 )
-from whest.page.answers import MAX_POINTS, answer_blocks, choose
 from whest.page.charts import svg_of
 from whest.page.failures import shorten
 from whest.page.render import clean, table_cells
 from whest.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
+from whest.tasks.whitebox.answers import MAX_POINTS, answer_blocks, choose
+from whest.tasks.whitebox.figures import Answers
 
 pytest_plugins = ["cli_harness"]
 Whest = Callable[..., Any]

@@ -134,7 +134,7 @@ def test_verdicts_in_words() -> None:
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([], []), ([math.nan], [1.0]), ([1.0], [math.inf])])
 def test_what_cannot_be_paired_is_refused(a: list[float], b: list[float]) -> None:
-    with pytest.raises(ValueError, match=r"same MLPs|not finite"):
+    with pytest.raises(ValueError, match=r"same cases|not finite"):
         Paired(np.array(a), np.array(b))
 
 

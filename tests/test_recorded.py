@@ -32,7 +32,7 @@ def test_a_run_reads_back_as_it_was_from_mlflow_and_from_its_file(store: Store) 
     run_id = store.add("mean_prop", participant="ada")
     run = read_run(store.client, run_id)
     assert run.problem is None
-    assert (run.participant, run.rule, len(run.per_mlp)) == ("ada", "whest", 2)
+    assert (run.participant, run.rule, len(run.rows)) == ("ada", "whest", 2)
     assert run.score == store.client.get_run(run_id).data.metrics["score"] > 0
     assert run.score_se == run.report["results"]["adjusted_final_layer_score_se"] > 0
     assert run.tags["protocol_hash"] == run.protocol_hash
@@ -142,9 +142,9 @@ def change_rule(report: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (change_row, "its rows per MLP make it"),
-        (change_flops, "its rows per MLP make it"),
-        (drop_row, "its rows per MLP make it"),
+        (change_row, "its rows make it"),
+        (change_flops, "its rows make it"),
+        (drop_row, "its rows make it"),
         (change_limits, "not that of the protocol"),
         (change_rule, "scoring=mine is no rule of ours"),
     ],

@@ -25,6 +25,7 @@ from whest.mlp import SeedProtocol, draw_mlp, mlp_names
 from whest.report import Report, RunMeta, save_report
 from whest.sampling import flops_per_sample
 from whest.scoring.whest import WhestRule
+from whest.tasks.whitebox.report import WhiteboxReport
 from whest.traced import Program, compile_program, estimator_function
 from whest.truth import Truth
 
@@ -82,7 +83,7 @@ def report_of(*cases: WhiteboxCase, limits: Limits = LIMITS, status: str = "fini
         protocol={},
     )
     price = flops_per_sample(WIDTH, DEPTH)
-    return Report("score", meta, config, limits, cases, RULE.score(cases, limits, price), price)
+    return WhiteboxReport("score", meta, config, limits, cases, RULE.score(cases, limits, price), price)
 
 
 def make_truth() -> Truth:

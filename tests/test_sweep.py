@@ -65,7 +65,7 @@ def test_a_grid_is_one_parent_with_a_table_a_curve_and_a_child_a_job(whest: Whes
         results = json.loads((outcome.sweep / row["job"] / "report.json").read_text())["results"]
         assert float(row["score"]) == results["score"]
         assert float(row["score_se"]) == results["adjusted_final_layer_score_se"]
-        assert int(row["n_failed_mlps"]) == results["n_failed_mlps"]
+        assert int(row["n_failed"]) == results["n_failed_mlps"]
     assert {row["status"] for row in rows} == {"finished"}
     assert jobs["cov_prop", 1e4]["score"] == jobs["mean_prop", 1e4]["score"], "what it falls back to"
     assert "sweep of 4 jobs" in outcome.out
@@ -104,10 +104,10 @@ def assert_one_of_three_failed(outcome: Any, outputs: Path) -> None:
     assert outcome.exit_code == 1, outcome.err
     assert "Traceback" not in outcome.err
     first, failed, last = table(outcome)
-    assert (failed["status"], failed["n_failed_mlps"]) == ("failed", "2")
+    assert (failed["status"], failed["n_failed"]) == ("failed", "2")
     assert "bad.py" in failed["overrides"]
     for row in (first, last):
-        assert (row["status"], row["n_failed_mlps"]) == ("finished", "0")
+        assert (row["status"], row["n_failed"]) == ("finished", "0")
         assert float(row["score"]) > 0
     assert "sweep of 3 jobs" in outcome.out
     parent, children = family(outputs)

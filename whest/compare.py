@@ -23,7 +23,7 @@ class CompareOptions:
     runs: list[str] | None
     seeds: list[int] | None
     by: Literal["run", "estimator"]
-    metric: str
+    metric: str | None
     confidence: Annotated[float, Field(gt=0, lt=1)]
     resamples: Annotated[int, Field(ge=100, le=1_000_000)]
     bootstrap_seed: Annotated[int, Field(ge=0)]
@@ -52,10 +52,11 @@ class Pair:
     a: Side
     b: Side
     paired: Paired
+    unit: str = "MLP"
 
     @property
     def verdict(self) -> str:
-        return verdict(self.paired, self.a.name, self.b.name)
+        return verdict(self.paired, self.a.name, self.b.name, self.unit)
 
     def to_json(self) -> Json:
         paired = self.paired
@@ -64,7 +65,7 @@ class Pair:
             "b": self.b.name,
             "verdict": self.verdict,
             "is_resolved": paired.is_resolved,
-            "n_mlps": paired.n_mlps,
+            f"n_{self.unit.lower()}s": paired.n_cases,
             "confidence": paired.confidence,
             "difference": paired.difference,
             "difference_se": paired.standard_error,
@@ -75,7 +76,7 @@ class Pair:
             "ratio_interval": _ends(paired.ratio_interval),
             "wins": paired.wins,
             "ties": paired.ties,
-            "n_mlps_needed": paired.n_needed,
+            f"n_{self.unit.lower()}s_needed": paired.n_needed,
         }
 
 
@@ -92,7 +93,9 @@ class Comparison:
     metric: str
     protocol_hash: str
     title: str
-    mlps: tuple[str, ...]
+    unit: str
+    """What a case is."""
+    cases: tuple[str, ...]
     sides: tuple[Side, ...]
     pairs: tuple[Pair, ...]
     splits: tuple[Split, ...]
@@ -110,14 +113,14 @@ class Comparison:
             "confidence": self.confidence,
             "notes": list(self.notes),
             "sources": list(self.sources),
-            "mlps": list(self.mlps),
+            f"{self.unit.lower()}s": list(self.cases),
             "sides": [
                 {
                     "name": side.name,
                     "mean": side.mean,
                     "standard_error": side.standard_error,
                     "n_runs": side.n_runs,
-                    "n_failed_mlps": side.n_failed,
+                    f"n_failed_{self.unit.lower()}s": side.n_failed,
                     "scores": side.scores.tolist(),
                 }
                 for side in self.sides
@@ -133,27 +136,30 @@ class Comparison:
 def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
     """Every side against the first; k comparisons share the error, so that all intervals hold together."""
     refuse_other_protocols([(one.name, one.report["run_meta"]["protocol"]) for one in entrants])
+    told = entrants[0].case_score
+    metric, unit = options.metric or told["field"], told["unit"]
     shared, notes = shared_cases(entrants)
-    sides = [_side(name, group, shared, options.metric) for name, group in _groups(entrants, options.by)]
+    sides = [_side(name, group, shared, metric) for name, group in _groups(entrants, options.by)]
     if len(sides) < 2:
         raise ConfigError(
             "compare.by=estimator leaves one estimator: add another to compare.runs, or use compare.by=run"
         )
     level = 1 - (1 - options.confidence) / (len(sides) - 1)
-    lower = entrants[0].report["results"]["direction"] == "lower" or options.metric.endswith("_mse")
+    lower = told["direction"] == "lower" if metric == told["field"] else metric != "accuracy"
     first, *others = sides
     pairs = [
-        Pair(first, b, Paired(first.scores, b.scores, lower, level, options.resamples, options.bootstrap_seed))
+        Pair(first, b, Paired(first.scores, b.scores, lower, level, options.resamples, options.bootstrap_seed), unit)
         for b in others
     ]
     config = entrants[0].report["run_config"]
     splits, missing = split_errors(entrants, shared)
     return Comparison(
-        metric=options.metric,
+        metric=metric,
         protocol_hash=entrants[0].protocol_hash,
-        title=f"{config['dataset']['name']}: {len(shared)} MLPs of {config['width']}x{config['depth']}, "
+        title=f"{config['dataset']['name']}: {len(shared)} {unit}s{_shape(config)}, "
         f"budget {config['flop_budget']:.3g} FLOPs",
-        mlps=tuple(name for _, name in shared),
+        unit=unit,
+        cases=tuple(name for _, name in shared),
         sides=tuple(sides),
         pairs=tuple(pairs),
         splits=splits,
@@ -164,13 +170,18 @@ def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
 
 
 def shared_cases(entrants: Sequence[Entrant]) -> tuple[list[Case], tuple[str, ...]]:
-    """The MLPs that every run finished; an interrupted run has fewer."""
+    """The cases that every run finished; an interrupted run has fewer."""
     shared = set.intersection(*(set(one.cases) for one in entrants))
     if not shared:
-        raise ConfigError("compare.runs: the runs were interrupted, and no MLP is finished in all of them")
+        raise ConfigError("compare.runs: the runs were interrupted, and nothing is finished in all of them")
     most = max(len(one.cases) for one in entrants)
-    note = f"{len(shared)} of {most} MLPs are in every run; only those are compared"
+    unit = entrants[0].case_score["unit"]
+    note = f"{len(shared)} of {most} {unit}s are in every run; only those are compared"
     return sorted(shared), (note,) if len(shared) < most else ()
+
+
+def _shape(config: Json) -> str:
+    return f" of {config['width']}x{config['depth']}" if "width" in config else ""
 
 
 def _groups(entrants: Sequence[Entrant], by: str) -> list[tuple[str, list[Entrant]]]:
@@ -204,7 +215,9 @@ def _scores(one: Entrant, shared: Sequence[Case], metric: str) -> Float[np.ndarr
         )
     scores = [one.cases[case].get(metric) for case in shared]
     if any(score is None for score in scores):
-        raise ConfigError(f"compare.metric={metric}: {one.name} has MLPs without it ({one.source})")
+        raise ConfigError(
+            f"compare.metric={metric}: {one.name} has {one.case_score['unit']}s without it ({one.source})"
+        )
     return np.array(scores, dtype=np.float64)
 
 
@@ -217,7 +230,7 @@ def split_errors(entrants: Sequence[Entrant], shared: Sequence[Case]) -> tuple[t
     splits, notes = [], []
     for name, group in _groups(entrants, "estimator"):
         by_seed = list({str(one.seed): one for one in group}.values())
-        if len(by_seed) < 2:
+        if len(by_seed) < 2 or "final_layer_mse" not in by_seed[0].cases[shared[0]]:
             continue
         if any(one.answers is None for one in by_seed):
             notes.append(f"{name}: bias and noise can't be told apart without predictions.npz beside every report")

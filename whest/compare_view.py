@@ -14,13 +14,13 @@ from whest.console import figure, plus_minus
 from whest.paired import Interval
 from whest.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 
-PAIR_COLUMNS = ("against", "ratio", "difference: t interval", "bootstrap", "wins", "MLPs needed")
+PAIR_COLUMNS = ("against", "ratio", "difference: t interval", "bootstrap", "wins", "needed")
 
 
 def print_comparison(comparison: Comparison, folder: Path, console: Console) -> None:
     console.print()
     console.print(f"[bold]{escape(comparison.title)}[/], {escape(comparison.metric)}")
-    console.print(_table(("run", "mean ± SE", "failed MLPs"), _side_rows(comparison)))
+    console.print(_table(("run", "mean ± SE", "failed"), _side_rows(comparison)))
     console.print()
     console.print(_table((comparison.sides[0].name + " against", *PAIR_COLUMNS[1:]), pair_rows(comparison)))
     if comparison.splits:
@@ -55,7 +55,7 @@ def pair_rows(comparison: Comparison) -> list[tuple[str, ...]]:
             f"{figure(pair.paired.ratio)} {between(pair.paired.ratio_interval)}",
             between(pair.paired.t_interval),
             between(pair.paired.bootstrap_interval),
-            f"{pair.paired.wins} of {pair.paired.n_mlps}",
+            f"{pair.paired.wins} of {pair.paired.n_cases}",
             "–" if pair.paired.n_needed is None else f"{pair.paired.n_needed:,}",
         )
         for pair in comparison.pairs
@@ -83,7 +83,7 @@ def between(interval: Interval | None) -> str:
 
 
 def draw_comparison(comparison: Comparison) -> Figure:
-    """Left, every MLP's two scores; right, the ratios with their intervals."""
+    """Left, every case's two scores; right, the ratios with their intervals."""
     drawn = Figure(figsize=(10, 4.3), layout="constrained")
     left, right = drawn.subplots(1, 2)
     for axes in (left, right):
@@ -103,7 +103,12 @@ def draw_scores(axes: Axes, comparison: Comparison) -> None:
     ends = [min(side.scores.min() for side in comparison.sides), max(side.scores.max() for side in comparison.sides)]
     axes.plot(ends, ends, color=INK, linewidth=0.8)
     scale = "log" if ends[0] > 0 else "linear"
-    axes.set(xscale=scale, yscale=scale, xlabel=page.literal(first.name), title="Each MLP's scores; equal on the line")
+    axes.set(
+        xscale=scale,
+        yscale=scale,
+        xlabel=page.literal(first.name),
+        title=f"Each {comparison.unit}'s scores; equal on the line",
+    )
     axes.legend(frameon=False)
 
 
@@ -140,13 +145,14 @@ def comparison_page(comparison: Comparison, command: str) -> page.Page:
         *[page.Text(pair.verdict) for pair in comparison.pairs[1:]],
         page.Picture(
             draw_comparison(comparison),
-            alt=f"Scores of {comparison.sides[0].name} against the others on every MLP, and the ratios of their means",
+            alt=f"Scores of {comparison.sides[0].name} against the others on every {comparison.unit}, "
+            "and the ratios of their means",
             size="wide",
         ),
         page.Table(PAIR_COLUMNS, pair_rows(comparison), f"{comparison.sides[0].name} against each, {level} intervals"),
         page.Table(
-            ("MLP", *(side.name for side in comparison.sides)),
-            [(mlp, *(float(side.scores[i]) for side in comparison.sides)) for i, mlp in enumerate(comparison.mlps)],
+            (comparison.unit, *(side.name for side in comparison.sides)),
+            [(case, *(float(side.scores[i]) for side in comparison.sides)) for i, case in enumerate(comparison.cases)],
             comparison.metric,
         ),
     ]

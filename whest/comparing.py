@@ -22,9 +22,9 @@ from whest.entrants import Choice, Entrant, is_choice, named, read_choice, read_
 from whest.errors import ConfigError
 from whest.experiment import Experiment, protocol_of, run
 from whest.page import save_page
-from whest.predictions import PREDICTIONS_FILE, read_predictions
 from whest.progress import open_progress
 from whest.recorded import UnreadableError, read_report
+from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, read_predictions
 from whest.tracking import MlflowTracking
 
 LOG = logging.getLogger(__name__)

@@ -47,10 +47,10 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Task:
+class TaskName:
     """Which task."""
 
-    name: Literal["whitebox"]
+    name: Literal["whitebox", "prequential", "exam"]
 
 
 @dataclass(frozen=True)
@@ -98,56 +98,18 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
     settings = read_settings(config)
     prepare_jax(settings)
 
-    from whest.cache import TruthCache
-    from whest.case import Limits
-    from whest.child import WorkerLimits
-    from whest.estimator import SetupContext, estimator_spec
     from whest.experiment import Experiment
-    from whest.isolation import Isolation
-    from whest.tasks.whitebox import Whitebox
+    from whest.tasks.task import fits, legal_pairs, task_module
 
     _refuse_missing_groups(config)
-    build_target(Task, config["task"], "task")
-    round_ = build_target(Round, config["round"], "round")
+    name = build_target(TaskName, {"name": config["task"].get("name")}, "task").name
     rule = build_group(config, "scoring")
+    if not fits(name, rule):
+        raise ConfigError(f"scoring={rule.name} can't score task={name}: there is {legal_pairs()}")
     tracking = build_group(config, "tracking", outputs=settings.outputs)
-    _refuse_two_aims(overrides)
-    sampler = build_group(config, "truth")
-    dataset = build_group(config, "dataset", **_drawn_seed(config)).load()
-    _refuse_idle_truth(dataset.has_truth and not sampler.resample, overrides)
-    estimator = estimator_spec(config["estimator"])
-    if estimator.is_bundled:
-        estimator.create()  # a wrong knob is a config error, found before any work
-    limits = Limits(settings.budget, settings.lam, settings.wall_time_limit_s, settings.residual_wall_time_limit_s)
-    context = SetupContext(
-        width=dataset.width,
-        depth=dataset.depth,
-        flop_budget=int(settings.budget),
-        lam=settings.lam,
-        wall_time_limit_s=settings.wall_time_limit_s,
-        residual_wall_time_limit_s=settings.residual_wall_time_limit_s,
-        seed=settings.seed or 0,
-        scratch_dir=str(folder / "scratch"),
-        submission_dir=estimator.submission_dir,
-    )
-    isolation = build_target(Isolation, config["isolation"], "isolation")
-    if settings.memory_limit_mb is not None and not isolation.is_process(estimator):
-        raise ConfigError(
-            f"memory_limit_mb={settings.memory_limit_mb:g} needs a worker to limit: add isolation=process"
-        )
-    task = Whitebox(
-        dataset=dataset,
-        sampler=sampler,
-        estimator=estimator,
-        limits=limits,
-        context=context,
-        isolation=isolation,
-        worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
-        cache=TruthCache(settings.outputs / "cache" / "truth"),
-        outputs=settings.outputs,
-    )
+    task = task_module(name).build_task(config, settings, folder, overrides)
     notes = {
-        "round": round_.name,
+        "round": config["round"]["name"],
         "seed": settings.seed,
         "device": settings.device,
         "memory_limit_mb": settings.memory_limit_mb,
@@ -167,14 +129,14 @@ def build_bake(config: Node, output: Path, overrides: Sequence[str], command: st
     from whest.formats.save import provenance_here
 
     _refuse_missing_groups(config)
-    _refuse_two_aims(overrides)
-    if _drawn_seed(config):
+    refuse_two_aims(overrides)
+    if drawn_seed(config):
         raise ConfigError("seed is missing: a bake can only go on, or be sliced, from a seed it is given, seed=7")
     options = build_target(BakeOptions, config["bake"], "bake")
     sampler = build_group(config, "truth")
     dataset = counted_from_zero(build_group(config, "dataset").load())
     is_drawn = not dataset.has_truth or sampler.resample
-    _refuse_idle_truth(not is_drawn, overrides)
+    refuse_idle_truth(not is_drawn, overrides)
     drawn_by = f"{sampler.name} {sampler.version}" if is_drawn else dataset.sampler
     aim = sampler.standard_error if is_drawn else dataset.standard_error
     return Bake(
@@ -199,7 +161,7 @@ def build_group(config: Node, group: str, **more: Any) -> Any:
     return build_target(found, values, group)
 
 
-def _drawn_seed(config: Node) -> dict[str, int]:
+def drawn_seed(config: Node) -> dict[str, int]:
     """A fresh dataset without a seed gets one now, so that the run can be repeated."""
     dataset = config["dataset"]
     return {"seed": secrets.randbits(31)} if "seed" in dataset and dataset["seed"] is None else {}
@@ -211,14 +173,14 @@ def _refuse_missing_groups(config: Node) -> None:
         raise ConfigError(f"{missing[0]} is missing from the config: choose one, {missing[0]}=…")
 
 
-def _refuse_two_aims(overrides: Sequence[str]) -> None:
+def refuse_two_aims(overrides: Sequence[str]) -> None:
     """A number of samples and an error bar can't both say when to stop."""
     aims = [o for o in overrides if o.lstrip("+~").startswith(("truth.n_samples=", "truth.standard_error="))]
     if len(aims) > 1 and not any(aim.endswith("=null") for aim in aims):
         raise ConfigError(f"{' and '.join(aims)} contradict each other: give one of them")
 
 
-def _refuse_idle_truth(brings_truth: bool, overrides: Sequence[str]) -> None:
+def refuse_idle_truth(brings_truth: bool, overrides: Sequence[str]) -> None:
     """A truth setting that would do nothing is a mistake worth a word."""
     idle = [override for override in overrides if override.lstrip("+~").startswith(("truth=", "truth."))]
     if brings_truth and idle:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from whest.bake import Baked, BakedRow
     from whest.formats.metadata import Part
     from whest.report import Report
-    from whest.scoring.whitebox import WhiteboxScore
     from whest.sweep_table import SweepRow
 
 PLAIN_WIDTH = 120
 GAUGE_WIDTH = 20
+NO_SCORE = "[bold red]there is no score[/]"
 
 
 def open_console() -> Console:
@@ -25,21 +25,18 @@ def open_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH, no_color=True)
 
 
-def print_report(report: "Report", folder: Path, console: Console, show_mlps: bool) -> None:
-    score, config = report.score, report.config
+def print_report(report: "Report", folder: Path, console: Console, show_cases: bool) -> None:
+    view, unit = report.view, report.score.by_case.unit
     console.print()
-    console.print(
-        f"[bold]{escape(config['estimator']['name'])}[/] on {escape(config['dataset']['name'])}: "
-        f"{len(report.cases)} MLPs of {config['width']}x{config['depth']}, "
-        f"budget {report.limits.budget:.3g} FLOPs, λ {report.limits.lam:.3g}"
-    )
-    if score.score is None:
-        console.print("[bold red]no MLP was finished, so there is no score[/]")
+    console.print(view.title(report))
+    if report.score.score is None:
+        console.print(f"[bold red]no {unit} was finished, so there is no score[/]" if not report.cases else NO_SCORE)
     else:
         _print_figures(report, console)
-    _print_failures(report, console)
-    if show_mlps:
-        console.print(_mlp_table(report))
+    for complaint in view.complaints(report):
+        console.print(complaint)
+    if show_cases:
+        _print_cases(report, console)
     _print_places(report, folder, console)
 
 
@@ -51,101 +48,36 @@ def _print_figures(report: "Report", console: Console) -> None:
         f"[bold cyan]{plus_minus(score.score, score.score_se)}[/]",
         f"{score.direction} is better",
     )
-    rows.add_row(
-        "final-layer MSE",
-        plus_minus(score.final_layer_mse, score.final_layer_mse_se),
-        f"{figure(score.final_layer_mse_corrected)} without the truth's own noise ({figure(score.truth_floor_mse)})",
-    )
-    rows.add_row("all-layers MSE", figure(score.all_layers_mse), "by layer " + _layers(score.per_layer_mse))
-    for row in _rule_rows(score):
+    for row in report.view.rows(report):
         rows.add_row(*row)
-    wall = sum(case.prediction.timing.wall_time_s for case in report.cases)
-    compiled = sum(case.prediction.compile_time_s for case in report.cases)
-    rows.add_row("time", f"{wall / max(len(report.cases), 1):.3g} s an MLP", f"compiled in {compiled:.2g} s")
     console.print(rows)
 
 
-def _rule_rows(score: "WhiteboxScore") -> list[tuple[str, str, str]]:
-    """The figures behind the score that are the rule's own."""
-    from whest.scoring.fherma import FhermaScore
-    from whest.scoring.whest import WhestScore
-
-    share = _gauge(score.mean_compute_utilization or 0)
-    match score:
-        case WhestScore(ratio_to_sampling=ratio, mean_score_multiplier=multiplier):
-            rows = [("compute", share, f"multiplier {figure(multiplier)}")]
-            if ratio is not None:
-                better = "better than" if ratio < 1 else "worse than"
-                rows.append(("against sampling", f"{ratio:.3g}x", f"{better} plain sampling at the same compute"))
-            return rows
-        case FhermaScore():
-            return [
-                ("compute", share, "counts for nothing until it is over"),
-                ("accuracy", f"{score.accuracy:.4g} %", "of final-layer neurons within the tolerance"),
-                ("failures", f"{score.failure_rate:.2%} of MLPs", f"times {score.failure_factor:.4g}"),
-                ("mean wall time", f"{score.mean_wall_time_s:.3g} s", f"costs {score.time_deduction:.4g} points"),
-            ]
-        case _:
-            return [("compute", share, "")]
-
-
-def _print_failures(report: "Report", console: Console) -> None:
-    if report.meta.status == "interrupted":
-        console.print(f"[bold yellow]interrupted[/] after {len(report.cases)} of {report.config['n_mlps']} MLPs")
-    if not report.score.n_failed_mlps:
-        return
-    counts = {name.replace("_", " "): n for name, n in vars(report.score.failure_breakdown).items() if n}
-    listed = ", ".join(f"{name} {n}" for name, n in counts.items())
-    console.print(f"[bold red]{report.score.n_failed_mlps} of {len(report.cases)} MLPs failed[/] ({listed})")
-    failure = next((case.prediction.failure for case in report.cases if case.prediction.failure), None)
-    if failure is not None:
-        console.print(f"  {failure.code}: {escape(failure.message)}")
-        for hint in failure.shape.cause_hints if failure.shape else ():
-            console.print(f"  hint: {escape(hint)}")
-    elif report.score.failure_breakdown.budget_exhausted:
-        flops = max(case.prediction.cost.flops for case in report.cases)
-        console.print(
-            f"  the program costs {flops:.4g} FLOPs, the budget is {report.limits.budget:.4g}: it was not run"
-        )
+def _print_cases(report: "Report", console: Console) -> None:
+    columns, rows = report.view.case_table(report)
+    table = Table(box=None, header_style="bold")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if 0 < place < len(columns) - 1 else "left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
 
 
 def _print_places(report: "Report", folder: Path, console: Console) -> None:
-    made = [name for name in ("report.json", "report.html") if (folder / name).exists()]
-    console.print(f"saved    {_short(folder)}: {', '.join([*made, 'figures/'])}", soft_wrap=True)
+    files = ("report.json", "report.html", *report.view.files)
+    made = [name for name in files if (folder / name).exists()]
+    figures = ["figures/"] if (folder / "figures").exists() else []
+    console.print(f"saved    {_short(folder)}: {', '.join([*made, *figures])}", soft_wrap=True)
     console.print(f"protocol {report.meta.protocol_hash}: scores are comparable where this is the same")
-    if len(report.cases) > 1 and not report.has_errors and report.config["estimator"]["path"] is None:
-        other = "mean_prop" if report.config["estimator"]["name"] == "cov_prop" else "cov_prop"
-        console.print(
-            f"next     python -m whest -m estimator={other},{report.config['estimator']['name']} "
-            f"budget={report.limits.budget / 10:.3g},{report.limits.budget:.3g}",
-            soft_wrap=True,
-        )
+    step = report.view.next_step(report)
+    if step is not None:
+        console.print(f"next     {step}", soft_wrap=True)
         console.print("         make ui   (compare the runs in MLflow)")
-
-
-def _mlp_table(report: "Report") -> Table:
-    table = Table(box=None, header_style="bold")
-    field, _ = report.score.by_case
-    for column in ("MLP", field.replace("_", " "), "final-layer MSE", "C/B", "wall s", "failure"):
-        table.add_column(column, justify="left" if column in ("MLP", "failure") else "right")
-    for case, scored in zip(report.cases, report.score.cases, strict=True):
-        reasons = [name.replace("_", " ") for name, is_set in vars(scored.flags).items() if is_set]
-        if case.prediction.failure:
-            reasons.append(case.prediction.failure.code)
-        table.add_row(
-            case.name,
-            figure(getattr(scored, field)),
-            figure(scored.final_layer_mse),
-            f"{scored.effective_compute / report.limits.budget:.3g}",
-            f"{case.prediction.timing.wall_time_s:.3g}",
-            ", ".join(reasons),
-        )
-    return table
 
 
 def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: Console) -> None:
     table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
-    for column in ("job", "estimator", "budget", "score", "failed MLPs", "best", "status"):
+    for column in ("job", "estimator", "budget", "score", "failed", "best", "status"):
         table.add_column(column, justify="left" if column in ("estimator", "best", "status") else "right")
     for row in sorted(rows, key=lambda row: (row.flop_budget or 0, row.score if row.score is not None else 9e99)):
         table.add_row(
@@ -153,7 +85,7 @@ def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: 
             escape(row.label or row.overrides),
             figure(row.flop_budget),
             plus_minus(row.score, row.score_se),
-            "" if row.n_failed_mlps is None else str(row.n_failed_mlps),
+            "" if row.n_failed is None else str(row.n_failed),
             row.best or "",
             " ".join(filter(None, (row.status, row.problem and f"({escape(row.problem)})"))),
         )
@@ -180,13 +112,8 @@ def plus_minus(value: float | None, error: float | None) -> str:
     return f"{mantissa}e{exponent} ± {error / 10 ** int(exponent):.2f}e{exponent}"
 
 
-def _layers(mses: tuple[float, ...]) -> str:
-    shown = mses if len(mses) <= 8 else (*mses[:3], *mses[-3:])
-    words = [f"{mse:.1e}" for mse in shown]
-    return " ".join(words if len(mses) <= 8 else [*words[:3], "…", *words[3:]])
-
-
-def _gauge(utilization: float) -> str:
+def gauge(utilization: float) -> str:
+    """A share of the budget as a bar."""
     filled = round(min(utilization, 1) * GAUGE_WIDTH)
     return f"{'█' * filled}{'░' * (GAUGE_WIDTH - filled)} {utilization:.2%} of the budget"
 

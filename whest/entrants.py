@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from whest.errors import ConfigError
-from whest.predictions import PREDICTIONS_FILE, Answers, read_predictions
-from whest.recorded import RecordedRun, protocol_hash, read_report, read_run
+from whest.recorded import RecordedRun, case_key, case_rows, case_score, protocol_hash, read_report, read_run
+from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, Answers, read_predictions
 from whest.tracking import MlflowTracking, flatten
 
 Json = dict[str, Any]
@@ -47,7 +47,12 @@ class Entrant:
 
     @property
     def cases(self) -> dict[tuple[int, str], Json]:
-        return {(row["mlp_index"], row["mlp_name"]): row for row in self.report["results"]["per_mlp"]}
+        return {case_key(row): row for row in case_rows(self.report["results"])}
+
+    @property
+    def case_score(self) -> Json:
+        """By which figure its cases are compared, unless another is asked for."""
+        return case_score(self.report["results"])
 
 
 @dataclass(frozen=True)
@@ -114,11 +119,12 @@ def _from_mlflow(run_id: str, tracking: MlflowTracking | None) -> Entrant:
 
 
 def entrant(recorded: RecordedRun, answers: Answers | None, source: str) -> Entrant:
-    """A run that can be compared: as it was recorded, with MLPs in it."""
+    """A run that can be compared: as it was recorded, with cases in it."""
     if recorded.problem is not None:
         raise ConfigError(f"compare.runs has {source}: {recorded.problem}")
-    if not recorded.per_mlp:
-        raise ConfigError(f"compare.runs has {source}: that run finished no MLP")
+    if not recorded.rows:
+        unit = case_score(recorded.report["results"])["unit"]
+        raise ConfigError(f"compare.runs has {source}: that run finished no {unit}")
     return Entrant(recorded.report["run_config"]["estimator"]["name"], source, recorded.report, answers)
 
 

@@ -8,28 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from whest import __version__
-from whest.case import WhiteboxCase
-from whest.figures import save_figures
+from whest.drawing import save_figures
 from whest.host import code_version
-from whest.meter import METER_VERSION
 from whest.page.run import save_run_page
-from whest.predictions import save_predictions
 from whest.progress import Progress, SilentProgress
 from whest.recorded import protocol_hash
-from whest.report import Report, RunMeta, save_report
-from whest.sampling import flops_per_sample
-from whest.scoring.whitebox import WhiteboxRule
-from whest.tasks.whitebox import Whitebox
+from whest.report import Json, Report, RunMeta, save_report
+from whest.scoring.score import Rule
+from whest.tasks.task import Task
 from whest.tracking import Tracking
-from whest.truth import describe_sampler
 
 
 @dataclass(frozen=True)
 class Experiment:
     """A task to carry out, the rule that scores it, and where it is remembered."""
 
-    task: Whitebox
-    rule: WhiteboxRule
+    task: Task
+    rule: Rule
     tracking: Tracking
     notes: Mapping[str, Any]
     """What the report repeats of the config: round, seed, device, isolation, caps, participant."""
@@ -38,21 +33,19 @@ class Experiment:
 
 def run(experiment: Experiment, folder: Path, progress: Progress | None = None) -> Report:
     """Config in, report out: the task yields cases, the rule scores them, the report says it, tracking remembers it."""
-    clock = Clock()
-    cases, status = gather(experiment.task.cases(progress or SilentProgress()))
-    sample_price = flops_per_sample(experiment.task.context.width, experiment.task.context.depth)
-    score = experiment.rule.score(cases, experiment.task.limits, sample_price)
-    meta = describe_run(experiment, clock, status)
-    report = Report("score", meta, run_config(experiment, cases), experiment.task.limits, cases, score, sample_price)
+    clock, task = Clock(), experiment.task
+    cases, status = gather(task.cases(progress or SilentProgress()))
+    score = task.score(experiment.rule, cases)
+    report = task.report(describe_run(experiment, clock, status), run_config(experiment, cases), cases, score)
     save_report(report, folder)
-    save_predictions(report, folder)
+    report.view.save_files(report, folder)
     save_figures(report, folder / "figures")
     save_run_page(report, folder)
     experiment.tracking.log(report, folder)
     return report
 
 
-def gather(cases: Iterable[WhiteboxCase]) -> tuple[tuple[WhiteboxCase, ...], str]:
+def gather(cases: Iterable[Any]) -> tuple[tuple[Any, ...], str]:
     """The finished cases; Ctrl-C keeps what there is."""
     finished = []
     try:
@@ -88,27 +81,26 @@ def describe_run(experiment: Experiment, clock: Clock, status: str) -> RunMeta:
     )
 
 
-def protocol_of(experiment: Experiment) -> dict[str, Any]:
+def protocol_of(experiment: Experiment) -> Json:
     """What two runs must share for their scores to be comparable."""
     task = experiment.task
-    sampled = not task.dataset.has_truth or task.sampler.resample
     return {
         "task": {"name": task.name, "version": task.version},
-        "dataset": task.dataset.sha256,
-        "truth": describe_sampler(task.sampler) if sampled else "baked",
-        "scoring": {"name": experiment.rule.name, "version": experiment.rule.version, **asdict(experiment.rule)},
+        **task.protocol(),
+        "scoring": describe_rule(experiment.rule),
         "limits": asdict(task.limits),
-        "meter": {"name": "xla-traced", "version": METER_VERSION},
     }
 
 
-def run_config(experiment: Experiment, cases: Sequence[WhiteboxCase]) -> dict[str, Any]:
+def describe_rule(rule: Rule) -> Json:
+    return {"name": rule.name, "version": rule.version, **asdict(rule)}
+
+
+def run_config(experiment: Experiment, cases: Sequence[Any]) -> Json:
     """The report's `run_config`."""
     task, spec = experiment.task, experiment.task.estimator
     return {
-        "n_mlps": task.dataset.n_mlps,
-        "width": task.dataset.width,
-        "depth": task.dataset.depth,
+        "task": task.name,
         "flop_budget": task.limits.budget,
         "lambda_flops_per_second": task.limits.lam,
         "wall_time_limit_s": task.limits.wall_time_limit_s,
@@ -122,13 +114,6 @@ def run_config(experiment: Experiment, cases: Sequence[WhiteboxCase]) -> dict[st
             "knobs": dict(spec.knobs),
             "source_sha256": spec.source_sha256,
         },
-        "isolation": {
-            "kind": task.isolation.kind,
-            "worker": task.isolation.is_process(spec),
-            "fresh": task.isolation.fresh,
-            "protections": dict(cases[0].protections) if cases else {},
-        },
-        "dataset": task.dataset.describe(),
-        "truth": {**describe_sampler(task.sampler), "resample": task.sampler.resample},
-        "scoring": {"name": experiment.rule.name, "version": experiment.rule.version, **asdict(experiment.rule)},
+        **task.describe(cases),
+        "scoring": describe_rule(experiment.rule),
     }

@@ -37,7 +37,7 @@ def score(config: Config, folder: Path, overrides: list[str]) -> float | None:
     console = open_console()
     with open_progress(console) as progress:
         report = run(experiment, folder, progress)
-    print_report(report, folder, console, show_mlps=read_settings(config).show_mlps)
+    print_report(report, folder, console, show_cases=read_settings(config).show_mlps)
     if report.meta.status == "interrupted":
         raise KeyboardInterrupt  # everything is saved; a sweep stops here too
     if report.has_errors:

@@ -1,6 +1,6 @@
-"""Comparing on the same MLPs: paired differences, ratios of means, and what part of an error is noise. Pure.
+"""Comparing on the same cases: paired differences, ratios of means, and what part of an error is noise. Pure.
 
-Pairing removes what the MLPs have in common: a hard MLP is hard for both, so the differences spread far less than the
+Pairing removes what the cases have in common: a hard MLP is hard for both, so the differences spread far less than the
 scores. The t interval decides. Fieller's interval for the ratio of means is the same test at every ratio, so it
 leaves out 1 exactly where the t interval leaves out 0. The bootstrap beside them leans on no normal law.
 """
@@ -14,8 +14,8 @@ from jaxtyping import Float
 from scipy import stats
 
 POWER = 0.8
-"""How surely the number of MLPs that is named would resolve a difference as large as the one seen."""
-Scores = Float[np.ndarray, " mlp"]
+"""How surely the number of cases that is named would resolve a difference as large as the one seen."""
+Scores = Float[np.ndarray, " case"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two runs' scores on the same MLPs. Differences and ratios are `a` against `b`."""
+    """Two runs' scores on the same cases. Differences and ratios are `a` against `b`."""
 
     a: Scores
     b: Scores
@@ -40,12 +40,12 @@ class Paired:
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape or self.a.ndim != 1 or not self.a.size:
-            raise ValueError(f"a and b must be scores of the same MLPs, got shapes {self.a.shape} and {self.b.shape}")
+            raise ValueError(f"a and b must be scores of the same cases, got shapes {self.a.shape} and {self.b.shape}")
         if not (np.isfinite(self.a).all() and np.isfinite(self.b).all()):
             raise ValueError("a score that is not finite can't be compared")
 
     @property
-    def n_mlps(self) -> int:
+    def n_cases(self) -> int:
         return self.a.size
 
     @cached_property
@@ -58,7 +58,7 @@ class Paired:
 
     @property
     def standard_error(self) -> float | None:
-        return float(self.differences.std(ddof=1)) / math.sqrt(self.n_mlps) if self.n_mlps > 1 else None
+        return float(self.differences.std(ddof=1)) / math.sqrt(self.n_cases) if self.n_cases > 1 else None
 
     @property
     def is_identical(self) -> bool:
@@ -66,7 +66,7 @@ class Paired:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the interval leaves out zero. One MLP never resolves anything."""
+        """Whether the interval leaves out zero. One case never resolves anything."""
         return self.t_interval is not None and 0 not in self.t_interval
 
     @property
@@ -75,7 +75,7 @@ class Paired:
 
     @property
     def wins(self) -> int:
-        """On how many MLPs `a` is the better one."""
+        """On how many cases `a` is the better one."""
         better = self.differences < 0 if self.lower_is_better else self.differences > 0
         return int(better.sum())
 
@@ -101,7 +101,7 @@ class Paired:
     def p_value(self) -> float | None:
         if not self.standard_error:
             return None
-        return float(2 * stats.t.sf(abs(self.difference) / self.standard_error, self.n_mlps - 1))
+        return float(2 * stats.t.sf(abs(self.difference) / self.standard_error, self.n_cases - 1))
 
     @cached_property
     def bootstrap_interval(self) -> Interval | None:
@@ -109,7 +109,7 @@ class Paired:
 
         Without that a dozen MLPs give intervals that miss twice as often as they say.
         """
-        n = self.n_mlps
+        n = self.n_cases
         if n < 2:
             return None
         tail = float(stats.norm.cdf(-math.sqrt(n / (n - 1)) * self._t))
@@ -120,11 +120,11 @@ class Paired:
     def ratio_interval(self) -> Interval | None:
         """Fieller's: every ratio r for which `a − r·b` is not resolved from zero; null where that has no end."""
         ratio = self.ratio
-        if ratio is None or self.n_mlps < 2:
+        if ratio is None or self.n_cases < 2:
             return None
         scale = float(self.b.mean())
         a, b = self.a / scale, self.b / scale
-        noise = np.cov(a, b, ddof=1) / self.n_mlps * self._t**2
+        noise = np.cov(a, b, ddof=1) / self.n_cases * self._t**2
         square, cross, rest = 1 - noise[1, 1], ratio - noise[0, 1], ratio**2 - noise[0, 0]
         root = cross**2 - square * rest
         if square <= 0 or root < 0:
@@ -133,8 +133,8 @@ class Paired:
 
     @property
     def n_needed(self) -> int | None:
-        """MLPs that would resolve a difference as large as this one four times in five; null without a difference."""
-        if self.n_mlps < 2 or self.difference == 0:
+        """Cases that would resolve a difference as large as this one four times in five; null without a difference."""
+        if self.n_cases < 2 or self.difference == 0:
             return None
         z = float(stats.norm.ppf((1 + self.confidence) / 2))
         spread = float(self.differences.std(ddof=1)) / abs(self.difference)
@@ -143,31 +143,33 @@ class Paired:
 
     @property
     def _t(self) -> float:
-        return float(stats.t.ppf((1 + self.confidence) / 2, self.n_mlps - 1))
+        return float(stats.t.ppf((1 + self.confidence) / 2, self.n_cases - 1))
 
     def _resampled_means(self) -> Float[np.ndarray, " resample"]:
-        """In slices, so that a thousand MLPs don't fill the memory."""
-        rng, n = np.random.default_rng(self.seed), self.n_mlps
+        """In slices, so that a thousand cases don't fill the memory."""
+        rng, n = np.random.default_rng(self.seed), self.n_cases
         rows = max(1, 2_000_000 // n)
         sizes = [min(rows, self.n_resamples - first) for first in range(0, self.n_resamples, rows)]
         return np.concatenate([self.differences[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
 
 
-def verdict(paired: Paired, a: str, b: str) -> str:
-    """The comparison in words."""
-    n = paired.n_mlps
+def verdict(paired: Paired, a: str, b: str, unit: str = "MLP") -> str:
+    """The comparison in words; a unit is what the two were paired on."""
+    n = paired.n_cases
     if n < 2:
-        return f"not resolved: one MLP has no error bar ({a} against {b})"
+        return f"not resolved: one {unit} has no error bar ({a} against {b})"
     if paired.is_identical:
-        return f"{a} and {b} score the same on all {n} MLPs"
+        return f"{a} and {b} score the same on all {n} {unit}s"
     if not paired.is_resolved:
         needed = paired.n_needed
-        return f"not resolved: {a} against {b} needs {f'~{_round(needed)}' if needed else 'more'} MLPs, there are {n}"
+        return (
+            f"not resolved: {a} against {b} needs {f'~{_round(needed)}' if needed else 'more'} {unit}s, there are {n}"
+        )
     better, worse = (a, b) if paired.a_is_better else (b, a)
     wins = paired.wins if paired.a_is_better else n - paired.wins - paired.ties
     much, ends = _how_much(paired)
     level = f"{100 * paired.confidence:.3g} %"
-    return f"{better} is {much} better than {worse}, {level} {ends}, {wins} of {n} MLPs"
+    return f"{better} is {much} better than {worse}, {level} {ends}, {wins} of {n} {unit}s"
 
 
 def _how_much(paired: Paired) -> tuple[str, str]:
@@ -211,7 +213,7 @@ class ErrorSplit:
 def split_error(
     mses: Float[np.ndarray, "seed mlp"],
     predictions: Float[np.ndarray, "seed mlp width"],
-    floors: Float[np.ndarray, " mlp"],
+    floors: Float[np.ndarray, " case"],
 ) -> ErrorSplit:
     """Bias and noise from replicates that differ in their seed alone.
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,9 +25,7 @@ def point_hash(experiment: "Experiment") -> str:
     determined_by = {
         "protocol": protocol_of(experiment),
         "estimator": [spec.name, spec.mode, spec.target, spec.path and str(spec.path), dict(spec.knobs)],
-        "isolation": asdict(task.isolation),
-        "limits": asdict(task.worker_limits),
-        "seed": task.context.seed,
+        **task.determinants(),
         "notes": dict(experiment.notes),
         "code": [code_hash(Path(__file__).parent), code_hash(Path(__file__).parent.parent / "estimators")],
         "beside the estimator": hash_files(source.glob("*.py")) if source else None,

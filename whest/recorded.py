@@ -56,6 +56,11 @@ class RecordedRun:
         return (self._of("run_config", "scoring") or {}).get("name") or self.tags.get("scoring")
 
     @property
+    def task(self) -> str:
+        """Its task's name; reports of old know of one task only."""
+        return task_name(self.report)
+
+    @property
     def score(self) -> float | None:
         return self._of("results", "score")
 
@@ -64,8 +69,9 @@ class RecordedRun:
         return self._of("results", "score_se")
 
     @property
-    def per_mlp(self) -> list[Json]:
-        return self._of("results", "per_mlp") or []
+    def rows(self) -> list[Json]:
+        """One a case."""
+        return case_rows(self.report.get("results", {}))
 
     @property
     def finished_at(self) -> datetime | None:
@@ -120,15 +126,58 @@ def find_run_id(client: "MlflowClient", experiment_id: str, beginning: str, key:
 
 def report_metrics(report: Json) -> dict[str, float]:
     """The metrics a report is logged with: every number of its suite, and those of its config that people sort by."""
-    results, rows = report["results"], report["results"].get("per_mlp", [])
+    results, rows = report["results"], case_rows(report["results"])
     suite = {name: value for name, value in results.items() if _is_number(value) and name != "peak_memory_bytes"}
     failures = {f"failures/{name}": n for name, n in results.get("failure_breakdown", {}).items()}
     config = {name: report["run_config"][name] for name in SORTED_BY if name in report["run_config"]}
     spent = {"run_duration_s": report["run_meta"]["run_duration_s"]}
-    if rows:
+    if rows and "flops_used" in rows[0]:
         spent["wall_time_s"] = sum(row["wall_time_s"] for row in rows)
         spent["mean_flops_used"] = sum(row["flops_used"] for row in rows) / len(rows)
     return {name: float(value) for name, value in (suite | failures | config | spent).items()}
+
+
+def task_name(report: Json) -> str:
+    protocol = report.get("run_meta", {}).get("protocol", {})
+    return str(protocol.get("task", {}).get("name", "whitebox"))
+
+
+def case_rows(results: Json) -> list[Json]:
+    """A report's rows, one a case: white-box reports call them by the reference's own name."""
+    rows: list[Json] = results.get("per_mlp", results.get("per_case")) or []
+    return rows
+
+
+def case_key(row: Json) -> tuple[int, str]:
+    """A case's place and name, by which runs are paired."""
+    index, name = ("mlp_index", "mlp_name") if "mlp_name" in row else ("case_index", "case_name")
+    return row[index], row[name]
+
+
+def case_score(results: Json) -> Json:
+    """The figure of a row that shows its part in the score: its field, its label, what a case is, which way is better.
+
+    Reports of old tell less of it.
+    """
+    told = results.get("case_score", {"field": "adjusted_final_layer_score", "label": "adjusted final-layer score"})
+    direction = "higher" if told["field"] == "accuracy" else "lower"
+    return {"unit": "MLP", "direction": direction, **told}
+
+
+def front_of(results: Json) -> Json:
+    """The run as a point of error against compute: measure, error, error_se, compute."""
+    known = {
+        "measure": "final-layer MSE",
+        "error": results.get("final_layer_mse"),
+        "error_se": results.get("final_layer_mse_se"),
+        "compute": results.get("mean_effective_compute"),
+    }
+    return results.get("front", known)
+
+
+def n_failed(results: Json) -> int:
+    """How many cases failed."""
+    return int(results.get("n_failed_mlps", results.get("n_failed_cases")) or 0)
 
 
 def protocol_hash(protocol: Mapping[str, Any]) -> str:
@@ -206,9 +255,9 @@ def _own_problem(report: Json) -> str | None:
     except (ImportError, AttributeError):
         return f"scoring={rule} is no rule of ours, so its score can't be checked"
     except (KeyError, TypeError):
-        return "its rows per MLP are incomplete, so its score can't be checked"
+        return "its rows are incomplete, so its score can't be checked"
     if not _same(score, results["score"]):
-        return f"its score is {results['score']}, its rows per MLP make it {score}"
+        return f"its score is {results['score']}, its rows make it {score}"
     return None
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from whest.paired import Paired
+from whest.recorded import case_key, case_rows, case_score, front_of, n_failed
 
 Json = dict[str, Any]
 COMMAND = ("python", "-m", "whest")
@@ -23,11 +24,12 @@ COLUMNS = (
     "flop_budget",
     "score",
     "score_se",
-    "final_layer_mse",
-    "final_layer_mse_se",
-    "mean_effective_compute",
+    "measure",
+    "error",
+    "error_se",
+    "compute",
     "sampling_mse_at_budget",
-    "n_failed_mlps",
+    "n_failed",
     "best",
     "on_front",
     "status",
@@ -48,11 +50,13 @@ class SweepRow:
     flop_budget: float | None = None
     score: float | None = None
     score_se: float | None = None
-    final_layer_mse: float | None = None
-    final_layer_mse_se: float | None = None
-    mean_effective_compute: float | None = None
+    measure: str | None = None
+    """What its error is of: final-layer MSE, bits per byte, wrong answers."""
+    error: float | None = None
+    error_se: float | None = None
+    compute: float | None = None
     sampling_mse_at_budget: float | None = None
-    n_failed_mlps: int | None = None
+    n_failed: int | None = None
     best: str | None = None
     """best, or tied: not resolved from the best under the same protocol."""
     on_front: bool = False
@@ -62,7 +66,8 @@ class SweepRow:
     multiplier_floor: float | None = None
     lower_is_better: bool = True
     scores: Mapping[str, float] = field(default_factory=dict)
-    """By MLP."""
+    """By case; lower or higher is better as the case's own figure has it."""
+    case_is_lower_better: bool = True
 
 
 def read_sweep(folder: Path, elsewhere: Mapping[int, Json] | None = None) -> list[SweepRow]:
@@ -85,7 +90,8 @@ def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow
 
 def row_of(job: int, overrides: str, report: Json) -> SweepRow:
     results, config = report["results"], report["run_config"]
-    failed = next((row["error_code"] for row in results["per_mlp"] if row.get("error_code")), None)
+    failed = next((row["error_code"] for row in case_rows(results) if row.get("error_code")), None)
+    told, front = case_score(results), front_of(results)
     flags = [name.replace("_", " ") for name, n in results["failure_breakdown"].items() if n and name != "error"]
     return SweepRow(
         job=job,
@@ -96,20 +102,17 @@ def row_of(job: int, overrides: str, report: Json) -> SweepRow:
         flop_budget=config["flop_budget"],
         score=results["score"],
         score_se=results["score_se"],
-        final_layer_mse=results.get("final_layer_mse"),
-        final_layer_mse_se=results.get("final_layer_mse_se"),
-        mean_effective_compute=results.get("mean_effective_compute"),
+        **front,
         sampling_mse_at_budget=results.get("sampling_mse_at_budget"),
-        n_failed_mlps=results["n_failed_mlps"],
+        n_failed=n_failed(results),
         problem=failed or ", ".join(flags) or None,
         protocol_hash=report["run_meta"]["protocol_hash"],
         multiplier_floor=config["scoring"].get("multiplier_floor"),
         lower_is_better=results["direction"] == "lower",
         scores={
-            row["mlp_name"]: row["adjusted_final_layer_score"]
-            for row in results["per_mlp"]
-            if row.get("adjusted_final_layer_score") is not None
+            case_key(row)[1]: row[told["field"]] for row in case_rows(results) if row.get(told["field"]) is not None
         },
+        case_is_lower_better=told["direction"] == "lower",
     )
 
 
@@ -129,7 +132,7 @@ def _varied(overrides: str) -> list[str]:
 
 
 def mark_best(rows: Sequence[SweepRow]) -> list[SweepRow]:
-    """Under each protocol the best score, and those that the same MLPs can't tell from it."""
+    """Under each protocol the best score, and those that the same cases can't tell from it."""
     tops: dict[str, SweepRow] = {}
     for row in rows:
         if row.score is None or row.protocol_hash is None or row.status != "finished":
@@ -148,16 +151,16 @@ def _marked(row: SweepRow, top: SweepRow | None) -> SweepRow:
     shared = sorted(row.scores.keys() & top.scores.keys())
     if len(shared) < 2:
         return row
-    a, b = (np.array([one.scores[mlp] for mlp in shared]) for one in (row, top))
-    return row if Paired(a, b).is_resolved else replace(row, best="tied")
+    a, b = (np.array([one.scores[case] for case in shared], dtype=float) for one in (row, top))
+    return row if Paired(a, b, row.case_is_lower_better).is_resolved else replace(row, best="tied")
 
 
 def mark_front(rows: Sequence[SweepRow]) -> list[SweepRow]:
     """The Pareto front of error against compute."""
     points = {
-        row.job: (row.mean_effective_compute, row.final_layer_mse)
+        row.job: (row.compute, row.error)
         for row in rows
-        if row.mean_effective_compute is not None and row.final_layer_mse is not None and row.status == "finished"
+        if row.compute is not None and row.error is not None and row.status == "finished"
     }
     front = pareto_front(points)
     return [replace(row, on_front=row.job in front) for row in rows]

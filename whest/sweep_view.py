@@ -33,7 +33,7 @@ def save_figures(rows: Rows, folder: Path) -> list[Path]:
 
 
 def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
-    """A curve with its band of one standard error; dotted, a tenth of its MSE, which no cheaper program can beat."""
+    """A curve with its band of one standard error; dotted, the floor: what its error would score for nothing."""
     shown = [row for row in rows if row.score is not None and row.flop_budget]
     for label, colour, marker, points in _curves(shown):
         budgets, scores = [row.flop_budget for row in points], [row.score for row in points]
@@ -44,32 +44,34 @@ def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
         axes.plot(budgets, scores, marker=marker, linestyle=line, color=colour, label=page.literal(label))  # type: ignore[arg-type]
         if line == "-":
             axes.fill_between(budgets, low, high, color=colour, alpha=0.2, linewidth=0)  # type: ignore[arg-type]
-            floors = [(row.multiplier_floor or 0) * (row.final_layer_mse or 0) for row in points]
+            floors = [(row.multiplier_floor or 0) * (row.error or 0) for row in points]
             if all(floors):
                 axes.plot(budgets, floors, linestyle=":", color=colour, linewidth=1)  # type: ignore[arg-type]
     sampling = sorted({(row.flop_budget, row.sampling_mse_at_budget) for row in shown if row.sampling_mse_at_budget})
     if len({budget for budget, _ in sampling}) == len(sampling) > 0:
         axes.plot(*zip(*sampling, strict=True), color=INK, linestyle="--", linewidth=1, label="plain sampling")
-    title = "Score against budget (dotted: the floor, the least its error can score)"
+    dotted = " (dotted: the floor, the least its error can score)" if any(r.multiplier_floor for r in shown) else ""
+    title = f"Score against budget{dotted}"
     _finish(axes, [row.score for row in shown], "budget (FLOPs)", "score ± SE", title)
 
 
 def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
     """What an answer costs and how far it is off, whatever the budget; the front is joined."""
-    shown = [row for row in rows if row.final_layer_mse and row.mean_effective_compute]
+    shown = [row for row in rows if row.error and row.compute]
     for label, colour, marker, points in _curves(shown):
-        computes, errors = [row.mean_effective_compute for row in points], [row.final_layer_mse for row in points]
-        bars = [row.final_layer_mse_se or 0.0 for row in points]
+        computes, errors = [row.compute for row in points], [row.error for row in points]
+        bars = [row.error_se or 0.0 for row in points]
         axes.errorbar(computes, errors, bars, fmt=marker, color=colour, capsize=3, label=page.literal(label))  # type: ignore[arg-type]
-    front = sorted((row.mean_effective_compute, row.final_layer_mse) for row in shown if row.on_front)
+    front = sorted((row.compute, row.error) for row in shown if row.on_front)
     if front:
         axes.plot(*zip(*front, strict=True), drawstyle="steps-post", color=INK, linewidth=1, label="Pareto front")
     _draw_sampling(axes, shown)
     floors = sorted({(row.flop_budget or 0) * (row.multiplier_floor or 0) for row in shown} - {0})
     for i, floor in enumerate(floors if len(floors) <= MOST_FLOORS else []):
         axes.axvline(floor, color=MUTED, linestyle=":", label=None if i else "a budget's floor: less is no cheaper")
-    heights = [row.final_layer_mse for row in shown]
-    _finish(axes, heights, "effective compute (FLOPs an MLP)", "final-layer MSE ± SE", "Error against compute")
+    heights = [row.error for row in shown]
+    measures = " / ".join(dict.fromkeys(row.measure or "error" for row in shown)) or "error"
+    _finish(axes, heights, "effective compute (FLOPs)", f"{measures} ± SE", "Error against compute")
 
 
 def _draw_sampling(axes: Axes, rows: Rows) -> None:
@@ -77,7 +79,7 @@ def _draw_sampling(axes: Axes, rows: Rows) -> None:
     prices = {(row.sampling_mse_at_budget or 0) * (row.flop_budget or 0) for row in rows} - {0}
     if not prices or max(prices) > 1.01 * min(prices):
         return
-    ends = [min(row.mean_effective_compute or 0 for row in rows), max(row.flop_budget or 0 for row in rows)]
+    ends = [min(row.compute or 0 for row in rows), max(row.flop_budget or 0 for row in rows)]
     heights = [max(prices) / end for end in ends]
     axes.plot(ends, heights, color=INK, linestyle="--", linewidth=1, label="plain sampling")
 
@@ -113,7 +115,7 @@ def _finish(axes: Axes, heights: Sequence[float | None], x: str, y: str, title: 
 
 
 def best_lines(rows: Rows) -> list[str]:
-    """The best at each budget, in words; a tie where the same MLPs can't tell."""
+    """The best at each budget, in words; a tie where the same cases can't tell."""
     lines = []
     for row in sorted((row for row in rows if row.best == "best"), key=lambda row: row.flop_budget or 0):
         same = [other for other in rows if other.protocol_hash == row.protocol_hash]
@@ -123,7 +125,7 @@ def best_lines(rows: Rows) -> list[str]:
     return lines
 
 
-PAGE_COLUMNS = tuple("job,estimator,budget,score,± SE,final-layer MSE,compute,best,front,status,problem".split(","))
+PAGE_COLUMNS = tuple("job,estimator,budget,score,± SE,error,of,compute,best,front,status,problem".split(","))
 
 
 def sweep_page(rows: Rows, title: str) -> page.Page:
@@ -149,8 +151,9 @@ def _page_row(row: SweepRow) -> tuple[str | float | page.Cell | None, ...]:
         row.flop_budget,
         row.score,
         row.score_se,
-        row.final_layer_mse,
-        row.mean_effective_compute,
+        row.error,
+        row.measure or "",
+        row.compute,
         row.best or "",
         "front" if row.on_front else "",
         row.status,

@@ -148,9 +148,10 @@ def _log_report(client: "MlflowClient", experiment_id: str, report: "Report", fo
         params = flatten(report.config) | {REPORT_SHA256: sha256}  # MLflow lets nobody change a param
         _log_figures(client, run.info.run_id, report_metrics(json.loads(written)), params, report, finished)
         _log_dataset(client, run.info.run_id, report)
-        client.log_table(run.info.run_id, _mlp_table(report), "per_mlp.json")
-        client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
-        for name in (REPORT, PAGE, "config.yaml", "predictions.npz"):
+        client.log_table(run.info.run_id, _case_table(report), f"per_{report.score.by_case.unit.lower()}.json")
+        if (folder / "figures").exists():
+            client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
+        for name in (REPORT, PAGE, "config.yaml", *report.view.files):
             if (folder / name).exists():
                 client.log_artifact(run.info.run_id, str(folder / name))
         client.set_tag(run.info.run_id, "mlflow.note.content", run_note(experiment_id, run.info.run_id, report))
@@ -178,8 +179,8 @@ def _log_figures(
     from mlflow.entities import Metric, Param
 
     metrics = [Metric(name, value, timestamp, 0) for name, value in suite.items()]
-    layers = enumerate(report.score.per_layer_mse, start=1)
-    metrics += [Metric("layer_mse", mse, timestamp, layer) for layer, mse in layers]
+    for name, values in report.series().items():
+        metrics += [Metric(name, value, timestamp, step) for step, value in enumerate(values, start=1)]
     params = [Param(name, str(value)[:6000]) for name, value in config.items()]
     for first in range(0, max(len(metrics), len(params)), 100):
         client.log_batch(run_id, metrics[first : first + 100], params[first : first + 100])
@@ -225,25 +226,13 @@ def _log_dataset(client: "MlflowClient", run_id: str, report: "Report") -> None:
     entity = Dataset(
         name=dataset["name"],
         digest=dataset["sha256"][:32],
-        source_type="local" if dataset["path"] else "seeds",
-        source=json.dumps({key: dataset[key] for key in ("path", "seed", "seed_protocol", "split")}),
-        profile=json.dumps({key: dataset[key] for key in ("n_mlps", "n_samples")}),
+        source_type="local" if dataset.get("path") else "seeds",
+        source=json.dumps({key: dataset.get(key) for key in ("path", "seed", "seed_protocol", "split")}),
+        profile=json.dumps({key: value for key, value in dataset.items() if key.startswith("n_")}),
     )
     client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])])
 
 
-def _mlp_table(report: "Report") -> dict[str, list[Any]]:
-    rows = [
-        {
-            "mlp": case.name,
-            **scored.own_figures,
-            "final_layer_mse": scored.final_layer_mse,
-            "all_layers_mse": scored.all_layers_mse,
-            "flops_used": case.prediction.cost.flops,
-            "wall_time_s": case.prediction.timing.wall_time_s,
-            "failed": scored.failed,
-            "error_code": case.prediction.failure.code if case.prediction.failure else "",
-        }
-        for case, scored in zip(report.cases, report.score.cases, strict=True)
-    ]
-    return {column: [row[column] for row in rows] for column in (rows[0] if rows else {"mlp": None})}
+def _case_table(report: "Report") -> dict[str, list[Any]]:
+    rows = report.view.case_figures(report)
+    return {column: [row[column] for row in rows] for column in (rows[0] if rows else {"case": None})}

@@ -76,7 +76,7 @@ def sidelined(entry: Entry, deadline: datetime | None) -> tuple[Status, str] | N
 
 
 def read_entry(run: RecordedRun) -> Entry:
-    """The entry behind a recorded run. What only a task's own reports say is added by its rule's reader."""
+    """The entry behind a recorded run. What only a task's own reports say is added by its reader."""
     config = run.report.get("run_config", {})
     spec = config.get("estimator", {})
     entry = Entry(
@@ -95,7 +95,7 @@ def read_entry(run: RecordedRun) -> Entry:
         solution=run.tags.get("solution") or None,
         folder=Path(run.tags["run_folder"]) if "run_folder" in run.tags else None,
     )
-    reader = READERS.get(entry.rule)
+    reader = READERS.get(run.task)
     return replace(entry, **reader(run.report)) if reader and run.report else entry
 
 
@@ -116,5 +116,5 @@ def _read_whitebox(report: Json) -> dict[str, Any]:
     }
 
 
-READERS: dict[str, Callable[[Json], dict[str, Any]]] = {"whest": _read_whitebox, "fherma": _read_whitebox}
-"""By rule: fields of an entry that its task's reports hold in a place of their own."""
+READERS: dict[str, Callable[[Json], dict[str, Any]]] = {"whitebox": _read_whitebox}
+"""By task: fields of an entry that its reports hold in a place of their own."""

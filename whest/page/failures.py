@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whest.figures import has_failed
+from whest.drawing import has_failed
 from whest.page.blocks import Block, Code, Text
+from whest.recorded import case_key
 from whest.report import Json
 
 MAX_KINDS, MAX_NAMES, MAX_CHARACTERS = 8, 12, 6000
@@ -24,12 +25,12 @@ def failure_blocks(rows: Sequence[Json]) -> list[Block]:
     """Failures of one kind together; then output, each text once."""
     failed = [row for row in rows if has_failed(row)]
     kinds = gather(failed, lambda row: (failure_words(row), (row.get("error") or {}).get("message", "")))
-    printed = gather([row for row in rows if row["output"]], lambda row: row["output"])
+    printed = gather([row for row in rows if row.get("output")], lambda row: row["output"])
     blocks: list[Block] = []
     for (words, message), members in list(kinds.items())[:MAX_KINDS]:
         said = f": {shorten(message, 1000)}" if message else ""
         blocks.append(Text(f"{words}{said} ({_names(members)})", "bad"))
-        if members[0]["traceback"]:
+        if members[0].get("traceback"):
             blocks.append(Code(shorten(members[0]["traceback"]), f"{words}: why", is_folded=len(kinds) > 1))
     for output, members in list(printed.items())[:MAX_KINDS]:
         blocks.append(Code(shorten(output), f"Printed on {_names(members)}", is_folded=True))
@@ -54,5 +55,5 @@ def shorten(text: str, longest: int = MAX_CHARACTERS) -> str:
 
 
 def _names(rows: Sequence[Json]) -> str:
-    names = [row["mlp_name"] for row in rows[:MAX_NAMES]]
+    names = [case_key(row)[1] for row in rows[:MAX_NAMES]]
     return ", ".join(names) + (f" and {len(rows) - MAX_NAMES} more" if len(rows) > MAX_NAMES else "")

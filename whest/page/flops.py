@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from whest.figures import draw_shares
+from whest.drawing import draw_shares
 from whest.page.blocks import Block, Cell, Column, Picture, Table, Text
 from whest.page.charts import literal, new_figure
 from whest.palette import SERIES
@@ -12,7 +12,7 @@ SHOWN_BARS = 7
 
 
 def operations_of(results: Json) -> list[tuple[str, str, Json]]:
-    """Namespace, operation and what it spent over all MLPs, the dearest first."""
+    """Namespace, operation and what it spent over all cases, the largest first."""
     spaces = results["breakdowns"]["estimator"]["by_namespace"]
     rows = [
         (namespace.removeprefix("estimator."), name, spent)
@@ -22,7 +22,8 @@ def operations_of(results: Json) -> list[tuple[str, str, Json]]:
     return sorted(rows, key=lambda row: -row[2]["flops_used"])
 
 
-def flop_blocks(results: Json) -> list[Block]:
+def flop_blocks(results: Json, n_shares: int, label: str) -> list[Block]:
+    """In charts each figure is shared out over so many; the label says over what."""
     rows, total = operations_of(results), results["breakdowns"]["estimator"]["flops_used"]
     if not total:
         return [Text("Nothing that was run costs a FLOP.")]
@@ -32,27 +33,26 @@ def flop_blocks(results: Json) -> list[Block]:
     colours = {namespace: SERIES[i % len(SERIES)] for i, namespace in enumerate(spaces)}
     by_space = [(name, name, flops) for name, flops in sorted(spaces.items(), key=lambda item: -item[1])]
     by_operation = [(f"{name}  ({space})", space, spent["flops_used"]) for space, name, spent in rows]
-    n_mlps = len(results["per_mlp"])
     return [
-        _share_picture("namespace", by_space, total, n_mlps, colours),
-        _share_picture("operation", by_operation, total, n_mlps, colours),
+        _share_picture("namespace", by_space, total / n_shares, n_shares, colours, label),
+        _share_picture("operation", by_operation, total / n_shares, n_shares, colours, label),
         _operation_table(rows, total),
     ]
 
 
 def _share_picture(
-    by: str, rows: Sequence[tuple[str, str, float]], total: float, n_mlps: int, colours: Mapping[str, str]
+    by: str, rows: Sequence[tuple[str, str, float]], total: float, n: int, colours: Mapping[str, str], label: str
 ) -> Picture:
-    """Bars of one kind; each row has a label, a namespace and FLOPs over all MLPs."""
-    costly = [row for row in rows if row[2]]
+    """Bars of one kind; each row has a name, a namespace and FLOPs over all cases."""
+    costly = [(name, space, spent / n) for name, space, spent in rows if spent]
     dear = costly[:SHOWN_BARS]
     chart, axes = new_figure()
-    flops = [(literal(label, 34), spent / n_mlps) for label, _, spent in dear]
-    draw_shares(axes, flops, total / n_mlps, [colours[space] for _, space, _ in dear])
-    listed = ", ".join(f"{label} {spent / total:.1%}" for label, _, spent in dear[:3])
-    those = f", the dearest {len(dear)} of {len(costly)}" if len(dear) < len(costly) else ""
+    flops = [(literal(name, 34), spent) for name, _, spent in dear]
+    draw_shares(axes, flops, total, [colours[space] for _, space, _ in dear], label)
+    listed = ", ".join(f"{name} {spent / total:.1%}" for name, _, spent in dear[:3])
+    those = f", the {len(dear)} largest of {len(costly)}" if len(dear) < len(costly) else ""
     colour = "; a colour a namespace" if by == "operation" else ""
-    return Picture(chart, f"FLOPs an MLP by {by}: {listed}.", f"By {by}{those}{colour}.")
+    return Picture(chart, f"{label} by {by}: {listed}.", f"By {by}{those}{colour}.")
 
 
 def _operation_table(rows: Sequence[tuple[str, str, Json]], total: float) -> Table:
@@ -62,9 +62,9 @@ def _operation_table(rows: Sequence[tuple[str, str, Json]], total: float) -> Tab
         + ([spent["backend_time_s"]] if is_timed else [])
         for namespace, name, spent in rows
     ]
-    timed = [Column("seconds", "in the kernel, over all MLPs")] if is_timed else []
+    timed = [Column("seconds", "in the kernel, over all cases")] if is_timed else []
     columns: list[Column | str] = ["namespace", "operation", "FLOPs", "share", "calls", *timed]
-    return Table(columns, cells, "Every operation, over all MLPs. Press a column's name to sort by it.")
+    return Table(columns, cells, "Every operation, over all cases. Press a column's name to sort by it.")
 
 
 def percent(share: float) -> Cell:

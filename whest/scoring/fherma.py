@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from whest.case import Limits, WhiteboxCase
-from whest.scoring.score import Direction
+from whest.scoring.score import CaseFigure, Direction
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore, measure_case, measure_suite, row_failed
 
 Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -43,7 +43,9 @@ class FhermaCase(CaseMeasures):
 class FhermaScore(WhiteboxScore):
     """The suite's; its standard error is the jackknife's over MLPs."""
 
-    by_case: ClassVar[tuple[str, str]] = ("accuracy", "final-layer neurons within the tolerance (%)")
+    by_case: ClassVar[CaseFigure] = CaseFigure(
+        "accuracy", "final-layer neurons within the tolerance (%)", direction="higher"
+    )
 
     accuracy: float | None
     failure_rate: float | None

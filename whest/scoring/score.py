@@ -2,21 +2,60 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
 Direction = Literal["lower", "higher"]
 
 
+@dataclass(frozen=True)
+class CaseFigure:
+    """The figure that shows each case's part in the score: by it runs are paired, and ties told."""
+
+    field: str
+    """Of a report's row."""
+    label: str
+    """For people."""
+    unit: str = "MLP"
+    """What a case is; its plural takes an s."""
+    direction: Direction = "lower"
+
+
+@dataclass(frozen=True)
+class Front:
+    """A run as a point: how far off it is, and what that cost."""
+
+    measure: str
+    error: float | None
+    error_se: float | None
+    compute: float | None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Score:
     """The figure that ranks. A rule's own type adds the figures behind it; each number of it becomes a metric."""
+
+    by_case: ClassVar[CaseFigure]
 
     score: float | None
     """Null where nothing was finished."""
     score_se: float | None
     direction: Direction
+
+    @property
+    def front(self) -> Front:
+        """The error that is drawn against compute, the smaller the better, whatever ranks."""
+        raise NotImplementedError
+
+
+class Rule(Protocol):
+    """A pure function of cases, with its constants as fields."""
+
+    name: ClassVar[str]
+    version: ClassVar[int]
+    direction: ClassVar[Direction]
+    __dataclass_fields__: ClassVar[dict[str, Any]]
 
 
 def mean_or_none(values: Sequence[float | None]) -> float | None:

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from whest.case import Limits, WhiteboxCase
-from whest.scoring.score import Direction, mean_or_none, standard_error
+from whest.scoring.score import CaseFigure, Direction, mean_or_none, standard_error
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore, measure_case, measure_suite, row_failed
 
 
@@ -29,7 +29,7 @@ class WhestCase(CaseMeasures):
 class WhestScore(WhiteboxScore):
     """The suite's."""
 
-    by_case: ClassVar[tuple[str, str]] = ("adjusted_final_layer_score", "adjusted final-layer score")
+    by_case: ClassVar[CaseFigure] = CaseFigure("adjusted_final_layer_score", "adjusted final-layer score")
 
     adjusted_final_layer_score: float | None
     adjusted_final_layer_score_se: float | None

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from whest.case import Limits, WhiteboxCase
-from whest.scoring.score import Direction, Score, mean_or_none, standard_error
+from whest.scoring.score import Front, Rule, Score, mean_or_none, standard_error
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,15 @@ class SuiteMeasures:
 class WhiteboxScore(SuiteMeasures, Score):
     """What a rule on the white-box task answers: its score beside the measures."""
 
-    by_case: ClassVar[tuple[str, str]]
-    """The figure that shows each MLP's part in the score: a field of its cases, and its name for people."""
-
     cases: tuple[CaseMeasures, ...]
 
+    @property
+    def front(self) -> Front:
+        return Front("final-layer MSE", self.final_layer_mse, self.final_layer_mse_se, self.mean_effective_compute)
 
-class WhiteboxRule(Protocol):
-    """A pure function of cases, with its constants as fields."""
 
-    name: ClassVar[str]
-    version: ClassVar[int]
-    direction: ClassVar[Direction]
-    __dataclass_fields__: ClassVar[dict[str, Any]]
+class WhiteboxRule(Rule, Protocol):
+    """A rule that weighs what is measured here."""
 
     def score(self, cases: Sequence[WhiteboxCase], limits: Limits, flops_per_sample: float) -> WhiteboxScore: ...
 

@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Float
 
 from whest.cache import write_atomically
-from whest.report import Report
+from whest.tasks.whitebox.report import WhiteboxReport
 
 PREDICTIONS_FILE = "predictions.npz"
 Answers = dict[int, Float[np.ndarray, " width"]]
 
 
-def save_predictions(report: Report, folder: Path) -> None:
+def save_predictions(report: WhiteboxReport, folder: Path) -> None:
     """Arrays `mlp_index` and `final_layer`; an MLP without a valid answer has no row."""
     pairs = zip(report.cases, report.score.cases, strict=True)
     answers = {

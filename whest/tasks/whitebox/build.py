@@ -1,0 +1,59 @@
+"""From a composed config to the white-box task: every value checked before any work starts."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from whest.build import build_target
+from whest.cache import TruthCache
+from whest.case import Limits
+from whest.child import WorkerLimits
+from whest.config import (
+    Node,
+    Round,
+    Settings,
+    build_group,
+    drawn_seed,
+    refuse_idle_truth,
+    refuse_two_aims,
+)
+from whest.errors import ConfigError
+from whest.estimator import SetupContext, estimator_spec
+from whest.isolation import Isolation
+from whest.tasks.whitebox.task import Whitebox
+
+
+def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequence[str]) -> Whitebox:
+    build_target(Round, config["round"], "round")
+    refuse_two_aims(overrides)
+    sampler = build_group(config, "truth")
+    dataset = build_group(config, "dataset", **drawn_seed(config)).load()
+    refuse_idle_truth(dataset.has_truth and not sampler.resample, overrides)
+    estimator = estimator_spec(config["estimator"])
+    if estimator.is_bundled:
+        estimator.create()  # a wrong knob is a config error, found before any work
+    isolation = build_target(Isolation, config["isolation"], "isolation")
+    if settings.memory_limit_mb is not None and not isolation.is_process(estimator):
+        raise ConfigError(
+            f"memory_limit_mb={settings.memory_limit_mb:g} needs a worker to limit: add isolation=process"
+        )
+    return Whitebox(
+        dataset=dataset,
+        sampler=sampler,
+        estimator=estimator,
+        limits=Limits(settings.budget, settings.lam, settings.wall_time_limit_s, settings.residual_wall_time_limit_s),
+        context=SetupContext(
+            width=dataset.width,
+            depth=dataset.depth,
+            flop_budget=int(settings.budget),
+            lam=settings.lam,
+            wall_time_limit_s=settings.wall_time_limit_s,
+            residual_wall_time_limit_s=settings.residual_wall_time_limit_s,
+            seed=settings.seed or 0,
+            scratch_dir=str(folder / "scratch"),
+            submission_dir=estimator.submission_dir,
+        ),
+        isolation=isolation,
+        worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
+        cache=TruthCache(settings.outputs / "cache" / "truth"),
+        outputs=settings.outputs,
+    )

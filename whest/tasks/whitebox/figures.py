@@ -1,0 +1,82 @@
+"""Pictures of a white-box run: error by layer, prediction against truth.
+
+What the report's document leaves out, every neuron's truth and prediction, comes as `Answers`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from whest.drawing import set_scale
+from whest.palette import ACCENT, ALARM, INK, MUTED
+from whest.report import Json
+from whest.tasks.whitebox.report import WhiteboxReport
+
+MAX_LINES = 60
+"""More MLPs than this would only blacken a chart."""
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Truth and prediction of every MLP that has a valid answer; and what truth's noise adds to each layer's MSE."""
+
+    truth: Float[np.ndarray, "mlp depth width"]
+    predicted: Float[np.ndarray, "mlp depth width"]
+    layer_floor: Float[np.ndarray, " depth"] | None
+
+
+def answers_of(report: WhiteboxReport) -> Answers | None:
+    """What can be drawn neuron by neuron; null where no MLP was answered."""
+    pairs = zip(report.cases, report.score.cases, strict=True)
+    answered = [(c.truth, c.prediction.means) for c, s in pairs if c.prediction.means is not None and not s.failed]
+    if not answered:
+        return None
+    floor = np.mean([np.square(case.truth.standard_errors).mean(axis=1) for case in report.cases], axis=0)
+    return Answers(
+        truth=np.stack([truth.means for truth, _ in answered]),
+        predicted=np.stack([means for _, means in answered]),
+        layer_floor=floor if np.isfinite(floor).all() else None,  # a dataset from elsewhere may bring no errors
+    )
+
+
+def draw_layer_error(axes: Axes, results: Json, floor: Float[np.ndarray, " depth"] | None) -> None:
+    """Mean squared error layer by layer, with the noise of the truth beneath it."""
+    by_mlp = np.array([row["per_layer_mse"] for row in results["per_mlp"]], dtype=float)  # null becomes not-a-number
+    layers = np.arange(1, by_mlp.shape[1] + 1)
+    for row in by_mlp[:MAX_LINES]:
+        axes.plot(layers, row, color=MUTED, alpha=0.4, linewidth=0.8)
+    axes.plot(layers, by_mlp.mean(axis=0), color=ACCENT, marker="o", markersize=4.5, label="mean over MLPs")
+    if floor is not None:
+        axes.plot(layers, np.where(floor > 0, floor, np.nan), color=ALARM, linestyle="--", label="noise of the truth")
+    axes.set(xlabel="layer", ylabel="mean squared error")
+    if set_scale(axes, by_mlp) == "log":
+        shown = [by_mlp[:, -1].min(), *([floor[-1]] if floor is not None and floor[-1] > 0 else [])]
+        axes.set_ylim(bottom=max(axes.get_ylim()[0], min(shown) / 30))  # an exact first layer would squeeze the rest
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(frameon=False)
+
+
+def draw_layer(axes: Axes, truth: np.ndarray, predicted: np.ndarray, size: float = 2.2) -> None:
+    """A dot a neuron: predicted mean against true mean, with the line where they are equal."""
+    low, top = min(float(truth.min()), float(predicted.min())), max(float(truth.max()), float(predicted.max()))
+    axes.plot([low, top], [low, top], color=MUTED, linewidth=0.8)
+    axes.plot(truth, predicted, "o", markersize=size, color=ACCENT, alpha=0.4, markeredgewidth=0)
+
+
+def draw_layer_residual(axes: Axes, truth: np.ndarray, predicted: np.ndarray) -> None:
+    """What prediction against truth is too small to show: their difference."""
+    axes.axhline(0, color=INK, linewidth=0.8)
+    axes.plot(truth, predicted - truth, "o", markersize=2.6, color=ACCENT, alpha=0.4, markeredgewidth=0)
+    axes.set(xlabel="true mean", ylabel="prediction − truth")
+
+
+def draw_final_layer(axes: Axes, answers: Answers | None) -> None:
+    """Every final-layer neuron of every MLP that was answered."""
+    axes.set(xlabel="true mean", ylabel="predicted mean")
+    if answers is None:
+        axes.text(0.5, 0.5, "no MLP was answered", transform=axes.transAxes, ha="center")
+    else:
+        draw_layer(axes, answers.truth[:, -1].ravel(), answers.predicted[:, -1].ravel())

@@ -1,0 +1,194 @@
+"""A white-box run's part of its page: where the compute and the error went, every MLP, prediction against truth."""
+
+from datetime import datetime
+
+from whest.console import figure, plus_minus
+from whest.drawing import draw_case_scores, has_failed
+from whest.page.blocks import Block, Cell, Column, Fact, Gauge, Picture, Table, Text
+from whest.page.charts import new_figure
+from whest.page.failures import failure_blocks, failure_words
+from whest.page.flops import flop_blocks, percent
+from whest.recorded import case_score
+from whest.report import Json
+from whest.tasks.task import PageParts
+from whest.tasks.whitebox.answers import answer_blocks
+from whest.tasks.whitebox.figures import Answers, draw_layer_error
+
+MAX_ROWS = 1000
+FAILED = {
+    "whest": "A failed MLP scores as zeros at multiplier 1.",
+    "fherma": "A failed MLP has no accuracy and lowers the whole score.",
+}
+"""What a rule makes of failures."""
+
+
+def page_parts(document: Json, answers: Answers | None = None) -> PageParts:
+    """From a report.json; with `answers` neuron by neuron too."""
+    told, results = document["run_config"], document["results"]
+    rows = results["per_mlp"]
+    return PageParts(
+        title=f"{told['estimator']['name']} on {told['dataset']['name']}",
+        subtitle=_subtitle(document),
+        notices=_notices(document),
+        note=_note(results),
+        facts=_facts(document) if results["score"] is not None else [],
+        gauges=_gauge(document),
+        sections={
+            "Error": _error_blocks(results, answers) if rows else [],
+            "Where the FLOPs went": flop_blocks(results, len(rows), "FLOPs an MLP") if rows else [],
+            "Prediction against truth": answer_blocks(answers) if answers else [],
+            "MLPs": [_mlp_table(document)] if rows else [],
+            "Failures and output": failure_blocks(rows),
+        },
+        provenance={"isolation": "in workers" if told["isolation"]["worker"] else "in this process"},
+    )
+
+
+def _subtitle(document: Json) -> str:
+    told, n_done = document["run_config"], len(document["results"]["per_mlp"])
+    started = datetime.fromisoformat(document["run_meta"]["run_started_at_utc"])
+    return (
+        f"{n_done} MLPs of {told['width']}×{told['depth']} · {told['round']} · budget {told['flop_budget']:.3g} FLOPs, "
+        f"λ {told['lambda_flops_per_second']:.3g} · {started:%-d %B %Y, %H:%M} UTC"
+    )
+
+
+def _notices(document: Json) -> list[Block]:
+    """What a reader must know before the score."""
+    results, n_asked = document["results"], document["run_config"]["n_mlps"]
+    notices: list[Block] = []
+    if document["run_meta"]["status"] == "interrupted":
+        done = len(results["per_mlp"])
+        notices.append(Text(f"Interrupted after {done} of {n_asked} MLPs: every figure is of those alone.", "warn"))
+    if results["n_failed_mlps"]:
+        words = failure_words(results["failure_breakdown"])
+        notices.append(
+            Text(
+                f"{results['n_failed_mlps']} of {len(results['per_mlp'])} MLPs failed ({words}). "
+                f"{FAILED.get(document['run_config']['scoring']['name'], '')}",
+                "bad",
+            )
+        )
+    return notices
+
+
+def _note(results: Json) -> str:
+    if results["score"] is None:
+        return "No MLP was finished, or a figure is not finite."
+    error = results.get("score_se", results.get("adjusted_final_layer_score_se"))
+    spread = "± one standard error" if error is not None else "one MLP gives no error bar"
+    return f"mean over {len(results['per_mlp'])} MLPs, {spread}"
+
+
+def _facts(document: Json) -> list[Fact]:
+    results, told = document["results"], document["run_config"]
+    facts = [
+        Fact(
+            "final-layer MSE",
+            plus_minus(results["final_layer_mse"], results["final_layer_mse_se"]),
+            f"{figure(results['final_layer_mse_corrected'])} without the truth's own noise",
+        ),
+        Fact("all-layers MSE", figure(results["all_layers_mse"]), f"mean over {told['depth']} layers"),
+        *_rule_facts(results),
+    ]
+    ratio = results.get("ratio_to_sampling")
+    if ratio is not None:
+        words = "better than" if ratio < 1 else "worse than"
+        facts.append(Fact("against sampling", f"{ratio:.3g}×", f"{words} plain sampling with the same compute"))
+    walls = [row["wall_time_s"] for row in results["per_mlp"]]
+    compiled = f"compiled in {results['compile_time_s']:.2g} s"
+    facts.append(Fact("time", f"{sum(walls) / len(walls):.3g} s an MLP", compiled))
+    failed = results["n_failed_mlps"]
+    facts.append(Fact("failed MLPs", f"{failed} of {len(walls)}", "", "bad" if failed else "plain"))
+    return facts
+
+
+def _rule_facts(results: Json) -> list[Fact]:
+    """What only some rules have."""
+    facts = []
+    if "mean_score_multiplier" in results:
+        facts.append(Fact("multiplier", figure(results["mean_score_multiplier"]), "max(floor, C/B), mean over MLPs"))
+    if "accuracy" in results:
+        facts.append(Fact("accuracy", f"{results['accuracy']:.4g} %", "of final-layer neurons within the tolerance"))
+        facts.append(Fact("price of time", f"{results['time_deduction']:.4g}", "points off for the mean wall time"))
+        facts.append(Fact("price of failures", f"× {results['failure_factor']:.4g}", "of what is left"))
+    return facts
+
+
+def _gauge(document: Json) -> list[Block]:
+    results, told = document["results"], document["run_config"]
+    share, compute = results["mean_compute_utilization"], results["mean_effective_compute"]
+    if share is None or compute is None:
+        return []
+    floor = told["scoring"].get("multiplier_floor")
+    seconds = sum(row["residual_wall_time_s"] for row in results["per_mlp"]) / len(results["per_mlp"])
+    residual = f", {seconds:.2g} s of residual time at λ among them" if seconds else ""
+    note = f"{compute:.3g} FLOPs an MLP{residual}."
+    if floor is not None and 0 < share < floor:
+        note += f" {floor / share:.3g} times as much would cost no more: the multiplier's floor is {floor:g}."
+    elif share > 1:
+        note += " That is over the budget."
+    return [Gauge(f"{share:.2%} of the budget spent.", share, floor, note)]
+
+
+def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
+    by_layer, layer_axes = new_figure()
+    floor = answers.layer_floor if answers is not None else None
+    draw_layer_error(layer_axes, results, floor)
+    by_mlp, mlp_axes = new_figure()
+    draw_case_scores(mlp_axes, results)
+    mses = results["per_layer_mse"]
+    told = case_score(results)
+    field, label = told["field"], told["label"]
+    parts = [row[field] for row in results["per_mlp"] if row[field] is not None]
+    low, high = min(parts, default=None), max(parts, default=None)
+    noise = results["truth_floor_mse"]
+    hidden = [f"{mse:.1e} at layer {i}" for i, mse in enumerate(mses, 1) if mse and mse < layer_axes.get_ylim()[0]]
+    below = f" Below the axis: {', '.join(hidden)}." if hidden else ""
+    return [
+        Picture(
+            by_layer,
+            f"Mean squared error by layer: {figure(mses[0])} at layer 1, {figure(mses[-1])} at layer {len(mses)}; "
+            f"the truth's own noise is {figure(noise)} at the last.",
+            f"Error by layer, a grey line an MLP. Truth's own noise adds {figure(noise)} to the final layer's.{below}",
+        ),
+        Picture(
+            by_mlp,
+            f"{label} of each of {len(results['per_mlp'])} MLPs in order, from {figure(low)} to {figure(high)}.",
+            f"Each MLP's {label}, from {figure(low)} to {figure(high)}.",
+        ),
+    ]
+
+
+def _mlp_table(document: Json) -> Table:
+    results, budget = document["results"], document["run_config"]["flop_budget"]
+    told = case_score(results)
+    field, label = told["field"], told["label"]
+    rows = [
+        [
+            row["mlp_index"],
+            row["mlp_name"],
+            row[field],
+            row["final_layer_mse"],
+            row["all_layers_mse"],
+            percent(row["effective_compute"] / budget),
+            row["flops_used"],
+            row["wall_time_s"],
+            Cell(failure_words(row), tone="bad") if has_failed(row) else "",
+        ]
+        for row in results["per_mlp"][:MAX_ROWS]
+    ]
+    columns: list[Column | str] = [
+        "#",
+        "MLP",
+        Column("score" if "adjusted" in field else field, label),
+        "final-layer MSE",
+        "all-layers MSE",
+        Column("C/B", "effective compute over the budget"),
+        "FLOPs",
+        "wall s",
+        "failure",
+    ]
+    total = len(results["per_mlp"])
+    cut = f"The first {MAX_ROWS:,} of {total:,}; report.json has them all. " if total > MAX_ROWS else ""
+    return Table(columns, rows, f"{cut}Press a column's name to sort by it.")

@@ -1,0 +1,167 @@
+"""How a white-box run looks: its figures on the console, its pictures, its rows for MLflow."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from rich.markup import escape
+
+from whest.console import figure, gauge, plus_minus
+from whest.drawing import draw_case_scores
+from whest.report import Json
+from whest.scoring.fherma import FhermaScore
+from whest.scoring.whest import WhestScore
+from whest.scoring.whitebox import WhiteboxScore
+from whest.tasks.task import Draw, PageParts, Row, View
+from whest.tasks.whitebox.figures import answers_of, draw_final_layer, draw_layer_error
+from whest.tasks.whitebox.page import page_parts
+from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, save_predictions
+from whest.tasks.whitebox.report import WhiteboxReport
+
+
+class WhiteboxView:
+    """The `View` of `task=whitebox`."""
+
+    files: ClassVar[tuple[str, ...]] = (PREDICTIONS_FILE,)
+
+    def title(self, report: WhiteboxReport) -> str:
+        config = report.config
+        return (
+            f"[bold]{escape(config['estimator']['name'])}[/] on {escape(config['dataset']['name'])}: "
+            f"{len(report.cases)} MLPs of {config['width']}x{config['depth']}, "
+            f"budget {report.limits.budget:.3g} FLOPs, λ {report.limits.lam:.3g}"
+        )
+
+    def rows(self, report: WhiteboxReport) -> list[Row]:
+        score = report.score
+        noise = f"{figure(score.final_layer_mse_corrected)} without the truth's own noise"
+        wall = sum(case.prediction.timing.wall_time_s for case in report.cases)
+        compiled = sum(case.prediction.compile_time_s for case in report.cases)
+        return [
+            (
+                "final-layer MSE",
+                plus_minus(score.final_layer_mse, score.final_layer_mse_se),
+                f"{noise} ({figure(score.truth_floor_mse)})",
+            ),
+            ("all-layers MSE", figure(score.all_layers_mse), "by layer " + _layers(score.per_layer_mse)),
+            *_rule_rows(score),
+            ("time", f"{wall / max(len(report.cases), 1):.3g} s an MLP", f"compiled in {compiled:.2g} s"),
+        ]
+
+    def complaints(self, report: WhiteboxReport) -> list[str]:
+        lines = []
+        if report.meta.status == "interrupted":
+            lines.append(f"[bold yellow]interrupted[/] after {len(report.cases)} of {report.config['n_mlps']} MLPs")
+        if report.score.n_failed_mlps:
+            counts = {name.replace("_", " "): n for name, n in vars(report.score.failure_breakdown).items() if n}
+            listed = ", ".join(f"{name} {n}" for name, n in counts.items())
+            lines.append(f"[bold red]{report.score.n_failed_mlps} of {len(report.cases)} MLPs failed[/] ({listed})")
+            lines += _first_failure(report)
+        return lines
+
+    def next_step(self, report: WhiteboxReport) -> str | None:
+        if len(report.cases) < 2 or report.has_errors or report.config["estimator"]["path"] is not None:
+            return None
+        name = report.config["estimator"]["name"]
+        other = "mean_prop" if name == "cov_prop" else "cov_prop"
+        budget = report.limits.budget
+        return f"python -m whest -m estimator={other},{name} budget={budget / 10:.3g},{budget:.3g}"
+
+    def case_table(self, report: WhiteboxReport) -> tuple[Sequence[str], list[Sequence[str]]]:
+        field = report.score.by_case.field
+        columns = ("MLP", field.replace("_", " "), "final-layer MSE", "C/B", "wall s", "failure")
+        rows: list[Sequence[str]] = []
+        for case, scored in zip(report.cases, report.score.cases, strict=True):
+            reasons = [name.replace("_", " ") for name, is_set in vars(scored.flags).items() if is_set]
+            if case.prediction.failure is not None:
+                reasons.append(case.prediction.failure.code)
+            rows.append(
+                (
+                    case.name,
+                    figure(getattr(scored, field)),
+                    figure(scored.final_layer_mse),
+                    f"{scored.effective_compute / report.limits.budget:.3g}",
+                    f"{case.prediction.timing.wall_time_s:.3g}",
+                    ", ".join(reasons),
+                )
+            )
+        return columns, rows
+
+    def case_figures(self, report: WhiteboxReport) -> list[Json]:
+        return [
+            {
+                "mlp": case.name,
+                **scored.own_figures,
+                "final_layer_mse": scored.final_layer_mse,
+                "all_layers_mse": scored.all_layers_mse,
+                "flops_used": case.prediction.cost.flops,
+                "wall_time_s": case.prediction.timing.wall_time_s,
+                "failed": scored.failed,
+                "error_code": case.prediction.failure.code if case.prediction.failure else "",
+            }
+            for case, scored in zip(report.cases, report.score.cases, strict=True)
+        ]
+
+    def save_files(self, report: WhiteboxReport, folder: Path) -> None:
+        save_predictions(report, folder)
+
+    def drawings(self, report: WhiteboxReport) -> dict[str, tuple[str, Draw]]:
+        if not report.cases:
+            return {}
+        results, answers = report.to_json()["results"], answers_of(report)
+        floor = None if answers is None else answers.layer_floor
+        return {
+            "layer_error": ("Error by layer", lambda axes: draw_layer_error(axes, results, floor)),
+            "mlp_scores": (
+                f"Score by MLP ({results['direction']} is better)",
+                lambda axes: draw_case_scores(axes, results),
+            ),
+            "prediction_against_truth": (
+                "Final layer: prediction against truth",
+                lambda axes: draw_final_layer(axes, answers),
+            ),
+        }
+
+    def page(self, document: Json, report: WhiteboxReport | None) -> PageParts:
+        return page_parts(document, answers_of(report) if report is not None else None)
+
+
+VIEW: View = WhiteboxView()
+
+
+def _rule_rows(score: WhiteboxScore) -> list[Row]:
+    """The figures behind the score that are the rule's own."""
+    share = gauge(score.mean_compute_utilization or 0)
+    match score:
+        case WhestScore(ratio_to_sampling=ratio, mean_score_multiplier=multiplier):
+            rows = [("compute", share, f"multiplier {figure(multiplier)}")]
+            if ratio is not None:
+                better = "better than" if ratio < 1 else "worse than"
+                rows.append(("against sampling", f"{ratio:.3g}x", f"{better} plain sampling at the same compute"))
+            return rows
+        case FhermaScore():
+            return [
+                ("compute", share, "counts for nothing until it is over"),
+                ("accuracy", f"{score.accuracy:.4g} %", "of final-layer neurons within the tolerance"),
+                ("failures", f"{score.failure_rate:.2%} of MLPs", f"times {score.failure_factor:.4g}"),
+                ("mean wall time", f"{score.mean_wall_time_s:.3g} s", f"costs {score.time_deduction:.4g} points"),
+            ]
+        case _:
+            return [("compute", share, "")]
+
+
+def _first_failure(report: WhiteboxReport) -> list[str]:
+    failure = next((case.prediction.failure for case in report.cases if case.prediction.failure), None)
+    if failure is not None:
+        hints = failure.shape.cause_hints if failure.shape else ()
+        return [f"  {failure.code}: {escape(failure.message)}", *(f"  hint: {escape(hint)}" for hint in hints)]
+    if report.score.failure_breakdown.budget_exhausted:
+        flops = max(case.prediction.cost.flops for case in report.cases)
+        return [f"  the program costs {flops:.4g} FLOPs, the budget is {report.limits.budget:.4g}: it was not run"]
+    return []
+
+
+def _layers(mses: tuple[float, ...]) -> str:
+    shown = mses if len(mses) <= 8 else (*mses[:3], *mses[-3:])
+    words = [f"{mse:.1e}" for mse in shown]
+    return " ".join(words if len(mses) <= 8 else [*words[:3], "…", *words[3:]])
