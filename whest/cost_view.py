@@ -3,8 +3,8 @@
 from rich.console import Console
 from rich.table import Table
 
+from whest.cost import Cost
 from whest.html_table import html_table
-from whest.meter import Cost
 
 MOST_ROWS = 20
 """Charges shown; the rest are added up in a last row."""
@@ -29,7 +29,7 @@ def cost_rows(cost: Cost) -> list[tuple[str, ...]]:
 
 
 def cost_text(cost: Cost) -> str:
-    table = Table(box=None, title=_title(cost), title_justify="left", pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for column in COLUMNS:
         table.add_column(column, justify="left" if column in COLUMNS[:2] else "right")
     for row in cost_rows(cost):
@@ -37,7 +37,7 @@ def cost_text(cost: Cost) -> str:
     console = Console(width=100, no_color=True, highlight=False)
     with console.capture() as captured:
         console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+    return "\n".join([_title(cost), *(line.rstrip() for line in captured.get().rstrip().splitlines())])
 
 
 def cost_html(cost: Cost) -> str:
