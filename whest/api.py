@@ -12,7 +12,7 @@ from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import OmegaConf, open_dict
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from whest.config import build_experiment, build_group, drawn_seed, read_settings
 from whest.errors import ConfigError
@@ -23,6 +23,27 @@ if TYPE_CHECKING:
     from whest.report import Report
 
 PACKAGE = Path(__file__).parent
+
+
+def _beside(name: str) -> str:
+    """`${beside:mine.py}`: a file in the folder that --config-dir (or hydra.searchpath) names, wherever we are."""
+    sources = HydraConfig.get().runtime.config_sources
+    folders = [Path(source.path) for source in sources if source.schema == "file" and source.provider != "main"]
+    found = [folder / name for folder in folders if (folder / name).is_file()]
+    if not found:
+        raise ConfigError(
+            f"{name} is in no config folder ({', '.join(map(str, folders)) or 'none was given'}): --config-dir FOLDER"
+        )
+    return str(found[0])
+
+
+def _file_stem(*, _parent_: DictConfig) -> str:
+    """`${file_stem:}`: what the file under the neighbouring key `path` is called."""
+    return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem
+
+
+OmegaConf.register_new_resolver("beside", _beside, replace=True)
+OmegaConf.register_new_resolver("file_stem", _file_stem, replace=True)
 
 
 def config_folder() -> Path:

@@ -32,6 +32,9 @@ Job = Literal[
     "compare",
     "leaderboard",
     "judge",
+    "init",
+    "validate",
+    "doctor",
 ]
 Size = Annotated[int, Field(ge=1, le=65536)]
 
