@@ -88,7 +88,7 @@ print(json.dumps([flops.__version__, found]))
 
 def their_prices() -> tuple[str, dict[str, int]]:
     question = json.dumps([N, {name: theirs for name, (theirs, _) in OPERATIONS.items()}])
-    command = [peer_bin() / "python", "-c", THEIRS]
+    command = [str(peer_bin() / "python"), "-c", THEIRS]
     quiet = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     ended = subprocess.run(command, input=question, capture_output=True, text=True, check=True, env=quiet)
     version, found = json.loads(ended.stdout)

@@ -78,6 +78,12 @@ def recompose(overrides: Sequence[str]) -> dict[str, Any]:
         HydraConfig.instance().cfg = before
 
 
+def choices(group: str) -> list[str]:
+    """What a group of the config in force can be, the user's own configs included."""
+    found: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
+    return sorted(found)
+
+
 def _plain(config: Any) -> dict[str, Any]:
     container = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     assert isinstance(container, dict)
