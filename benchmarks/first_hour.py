@@ -2,9 +2,9 @@
 
     python benchmarks/first_hour.py [--installed] [--folder FOLDER]
 
-Clones this checkout's last commit into a temporary folder and does what the tutorial says and nothing else. `make ui` is
-really started, asked for the runs, photographed where Chromium is installed, and ended. `--installed` leaves out `make setup`
-and uses the environment this runs in.
+Clones this checkout's last commit into a temporary folder and does what the tutorial says and nothing else. `make ui`
+is really started, asked for the runs, photographed where Chromium is installed, and ended. `--installed` leaves out
+`make setup` and uses the environment this runs in.
 """
 
 import argparse
