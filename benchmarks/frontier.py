@@ -1,12 +1,13 @@
-"""The README's results: every bundled estimator on every shipped suite, as a table and as a picture.
+"""The results: every bundled estimator on every shipped suite, as a table and as a picture.
 
-    python benchmarks/frontier.py                        # all of it, into docs/frontier.png
+    python benchmarks/frontier.py                        # all of it, into docs/results.md and docs/frontier.png
     python benchmarks/frontier.py warmup phase1          # some rounds
     python benchmarks/frontier.py phase2 estimator=cov_prop estimator=third_cumulant
     python benchmarks/frontier.py keep                   # with what outputs/frontier holds already
 
 The score is final-layer MSE × max(0.1, C/B), mean over MLPs ± standard error; *corrected* has the truth's own noise
-taken off. Rows of a round are sorted by it.
+taken off. Rows of a round are sorted by it. What is printed goes into the README: of each round the baselines and the
+three best. Only a call for every estimator and every round writes the files in docs/.
 """
 
 import json
@@ -22,16 +23,36 @@ from matplotlib.figure import Figure
 
 from whest.api import compose, config_folder, score
 from whest.console import plus_minus
-from whest.palette import ACCENT, INK, MUTED
+from whest.estimator import estimator_spec
+from whest.palette import ACCENT, GRID, INK, MUTED
 from whest.report import Json
 
 ROUNDS = ("warmup", "phase1", "phase2")
-PICTURE = Path("docs/frontier.png")
+PICTURE, TABLE = Path("docs/frontier.png"), Path("docs/results.md")
+WORTH_DRAWING, LINE = 1e-2, 0.055
+"""Zeros and random answers would squeeze the rest; a label's height as a share of the picture's."""
+BASELINES, N_BEST = ("monte_carlo", "cov_prop"), 3
 KEPT = Path("outputs/frontier")
 HEADINGS = (
     "round", "estimator", "corrected score ± SE", "score ± SE", "final-layer MSE", "FLOPs", "C/B", "vs sampling",
     "s an MLP", "MLPs",
 )  # fmt: skip
+
+DOCUMENT = """# Every bundled estimator on every shipped suite
+
+By `make bench` (`python benchmarks/frontier.py`), the best of a round last. The score is final-layer MSE ×
+max(0.1, C/B), the mean over MLPs with its standard error; *corrected* has the truth's own noise taken off; *vs
+sampling* is the ratio to what plain sampling would score with the same compute, below 1 is better. An estimator that
+can't pay for itself at a shape falls back to a cheaper one, whose figures it then has. Seconds are those of the two
+shared cores this was made on.
+
+![Error against FLOPs](frontier.png)
+
+{table}
+
+References: {references}. In every round something is more accurate for no more FLOPs; they stay because readers begin
+there, or because a better one is built from them. [frontier.md](frontier.md) says which ideas gave what.
+"""
 
 
 @dataclass(frozen=True)
@@ -98,10 +119,23 @@ def row(result: Result) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+def table(results: Sequence[Result]) -> str:
+    return "\n".join([f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}", *map(row, results)])
+
+
+def references(results: Sequence[Result]) -> list[str]:
+    """Who is beaten in every round by something that costs no more."""
+    beaten = {result.estimator: 0 for result in results}
+    for one in results:
+        others = (other for other in results if other.round == one.round and other.flops <= one.flops)
+        beaten[one.estimator] += any(other.mse < one.mse for other in others)
+    return [name for name, rounds in beaten.items() if rounds == len(ROUNDS)]
+
+
 def draw(results: Sequence[Result], path: Path) -> None:
     """Accuracy against FLOPs, a panel a round; lines of equal score, which bend at the tenth of the budget."""
     rounds = list(dict.fromkeys(result.round for result in results))
-    figure = Figure(figsize=(5.2 * len(rounds), 4.8), layout="constrained")
+    figure = Figure(figsize=(5.6 * len(rounds), 4.8), layout="constrained")
     for place, round_name in enumerate(rounds, start=1):
         axes = figure.add_subplot(1, len(rounds), place)
         draw_round(axes, [result for result in results if result.round == round_name])
@@ -109,24 +143,28 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
 
 def draw_round(axes: Axes, results: Sequence[Result]) -> None:
-    shown = [result for result in results if result.mse > 0 and result.flops > 0]
+    shown = sorted((r for r in results if 0 < r.mse < WORTH_DRAWING and r.flops > 0), key=lambda r: r.mse)
     budget = float(results[0].report["run_config"]["flop_budget"])
     first = min(shown, key=lambda result: result.corrected_mean)
     best = first.corrected_mean
-    flops = [1e5, 0.1 * budget, budget]
+    flops = [1e-5 * budget, 0.1 * budget, budget]
     for power in range(0, 7):
         level = best * 10**power
         axes.plot(flops, [level / max(0.1, f / budget) for f in flops], color=MUTED, linewidth=0.6, zorder=0)
-    for result in shown:
+    low, high = 0.3 * min(result.mse for result in shown), 3 * max(result.mse for result in shown)
+    heights = [math.log(result.mse / low) / math.log(high / low) for result in shown]
+    for result, height in zip(shown, spread(heights), strict=True):
         is_best = result is first
         axes.scatter(result.flops, result.mse, color=ACCENT if is_best else INK, s=36 if is_best else 18)
         axes.annotate(
             result.estimator,
             (result.flops, result.mse),
-            textcoords="offset points",
-            xytext=(5, 4),
-            fontsize=7,
+            xytext=(1.04, height),
+            textcoords="axes fraction",
+            fontsize=8,
+            va="center",
             color=ACCENT if is_best else INK,
+            arrowprops={"arrowstyle": "-", "color": GRID, "linewidth": 0.7},
         )
     axes.axvline(0.1 * budget, color=MUTED, linestyle=":", linewidth=1)
     axes.set(
@@ -134,13 +172,31 @@ def draw_round(axes: Axes, results: Sequence[Result]) -> None:
         yscale="log",
         xlabel="FLOPs (dotted: a tenth of the budget)",
         ylabel="final-layer MSE, truth's noise taken off",
+        ylim=(low, high),
         title=f"{first.round}: best {best:.2e} with {first.estimator}",
     )
     axes.spines[["top", "right"]].set_visible(False)
 
 
+def answers_mlps(name: str) -> bool:
+    """Whether it is an estimator of means rather than a learner of bytes."""
+    return hasattr(estimator_spec(compose(f"estimator={name}")["estimator"]).create(), "predict")
+
+
+def spread(heights: Sequence[float]) -> list[float]:
+    """Rising places for labels, none nearer to the next than a line of text, as near to their points as that allows."""
+    placed: list[float] = []
+    for height in heights:
+        placed.append(max(height, placed[-1] + LINE) if placed else height)
+    for i in reversed(range(len(placed))):
+        highest = 1.0 if i == len(placed) - 1 else placed[i + 1] - LINE
+        placed[i] = min(placed[i], highest)
+    return placed
+
+
 def main() -> None:
-    bundled = [p.stem for p in sorted((config_folder() / "estimator").glob("*.yaml")) if "_target_" in p.read_text()]
+    named = [path for path in sorted((config_folder() / "estimator").glob("*.yaml")) if "_target_" in path.read_text()]
+    bundled = [path.stem for path in named if answers_mlps(path.stem)]
     asked = [word.partition("=")[2] for word in sys.argv[1:] if word.startswith("estimator=")]
     rounds = [word for word in sys.argv[1:] if word in ROUNDS] or ROUNDS
     results = []
@@ -148,12 +204,15 @@ def main() -> None:
         for estimator in asked or bundled:
             print(f"{round_name} {estimator}", file=sys.stderr, flush=True)
             results.append(run(round_name, estimator, "keep" in sys.argv))
-    print(f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}")
-    for round_name in rounds:
-        for result in sorted((r for r in results if r.round == round_name), key=lambda r: -r.corrected_mean):
-            print(row(result), flush=True)
+    by_score = [sorted((r for r in results if r.round == name), key=lambda r: -r.corrected_mean) for name in rounds]
+    if asked or len(rounds) < len(ROUNDS):
+        print(table([result for ranked in by_score for result in ranked]))
+        return
+    print(table([r for ranked in by_score for r in ranked if r.estimator in BASELINES or r in ranked[-N_BEST:]]))
     draw(results, PICTURE)
-    print(f"\n{PICTURE}", file=sys.stderr)
+    whole = table([result for ranked in by_score for result in ranked])
+    TABLE.write_text(DOCUMENT.format(table=whole, references=", ".join(f"`{name}`" for name in references(results))))
+    print(f"\n{PICTURE}, {TABLE}", file=sys.stderr)
 
 
 if __name__ == "__main__":

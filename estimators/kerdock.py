@@ -67,16 +67,24 @@ class Kerdock:
 
     def predict(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
         if design_size(mlp.width) is None:
-            with jax.named_scope("fallback.orthogonal"):
-                anchors: Literal["none", "mean"] = "none" if self.anchors == "none" else "mean"
-                return Orthogonal(self.budget_fraction, anchors, self.seed).predict(mlp, budget)
+            return self._orthogonal(mlp, budget)
         whole = price(self.designs, mlp, 1)
         if whole <= self.budget_fraction * budget:
             return self.designs(mlp.weights, mlp.key, affordable(self.designs, mlp, self.budget_fraction * budget))
         if whole <= self.whole_design_fraction * budget:
             return self.designs(mlp.weights, mlp.key, 1)
         bases = affordable(self.bases, mlp, self.budget_fraction * budget)
-        return self.bases(mlp.weights, mlp.key, bases) if bases else fall_back(mlp, budget)
+        return self.bases(mlp.weights, mlp.key, bases) if bases else self._orthogonal(mlp, budget)
+
+    def _orthogonal(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
+        """Where there is no design, or not one basis of it can be paid."""
+        anchors: Literal["none", "mean"] = "none" if self.anchors == "none" else "mean"
+        sampler = Orthogonal(self.budget_fraction, anchors, self.seed)
+        blocks = affordable(sampler.sample, mlp, self.budget_fraction * budget)
+        if not blocks:
+            return fall_back(mlp, budget)
+        with jax.named_scope("fallback.orthogonal"):
+            return sampler.sample(mlp.weights, mlp.key, blocks)
 
     def designs(
         self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, designs: int

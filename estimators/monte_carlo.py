@@ -4,7 +4,7 @@
 
 N is what `budget_fraction` of the budget buys. A sampler's score is flat above the multiplier's floor (twice the
 samples, half the error, twice the price), so a tenth of the budget is where it is cheapest.
-Cost: N·depth·(2·width² + 2·width) FLOPs and N·width random normals.
+Cost: N·depth·(2·width² + 2·width) FLOPs and N·width random normals. A reference: `pruned_mc` beats it in every round.
 """
 
 from bisect import bisect_right

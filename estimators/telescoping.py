@@ -6,7 +6,7 @@ With fixed slopes A_l and offsets b_l, every layer's mean is a linear guess plus
 b_l cancels and mean_s[z_l] = W_lᵀ·mean_s[h_{l−1}], so that Ê_l = mean_s[h_l] + A_l·W_lᵀ(Ê_{l−1} − mean_s[h_{l−1}]):
 the error of the sampled inputs' mean, carried by the chain (see `chain`). Unbiased for any A that doesn't know the
 samples; here A = Φ by mean propagation. It removes the degree-1 part of the variance, as ± pairs do for nothing: a
-baseline.
+reference, beaten in every round by `pruned_mc` at the same price.
 Cost: plain sampling and 6·width²·depth FLOPs.
 """
 

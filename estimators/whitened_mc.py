@@ -9,8 +9,8 @@ sampling at 256×32. `anchors` does as much for layer 1, whose moments are known
            only for ensembles far larger than that
 Source: moment matching (e.g. Glasserman 2004, §4.5); the mirror relu(−z) = relu(z) − z halves the first layer.
 Cost: pairs·(2·depth − 1)·2·width² FLOPs, as much as one more layer for the Gram matrix, 160·width a pair for its
-normals. It wins where an analytic method's closure is poor (deep, narrow) and no spherical design fits; at the
-multiplier's floor, since above it a sampler's score is flat.
+normals. A reference and the base of `pruned_mc`, which does as well for less in every round. At the multiplier's floor,
+since above it a sampler's score is flat.
 """
 
 import math

@@ -141,7 +141,7 @@ def test_an_added_key_is_refused_in_groups_without_a_target_too(whest: Whest, ad
         ("device=tpu", "device must be 'auto', 'cpu' or 'gpu', got 'tpu'"),
         ("participant=null", "participant must be a valid string"),
         ("show_mlps=maybe", "show_mlps must be a valid boolean"),
-        ("task.name=blackbox", "task.name must be 'whitebox', got 'blackbox'"),
+        ("task.name=blackbox", "task.name must be 'whitebox', 'prequential' or 'exam', got 'blackbox'"),
         ("isolation.kind=cage", "isolation.kind"),
         ("dataset.width=wide", "dataset.width must be a valid integer"),
         ("dataset.width=0", "dataset.width must be greater than or equal to 1, got 0"),
@@ -354,7 +354,7 @@ def test_the_run_folder_is_where_it_was_asked_for(whest: Whest, tmp_path: Path) 
     assert "${" not in text
     assert (config.budget, config.dataset.width, config.estimator.name) == (1e6, 16, "mean_prop")
     assert list(outcome.outputs.glob("runs/*")) == []
-    assert "here/there/report.json" in outcome.out
+    assert "here/there: report.json" in outcome.out
 
 
 @pytest.mark.parametrize(

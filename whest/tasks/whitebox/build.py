@@ -11,6 +11,7 @@ from whest.config import (
     Node,
     Round,
     Settings,
+    TaskName,
     build_group,
     drawn_seed,
     refuse_idle_truth,
@@ -23,6 +24,7 @@ from whest.tasks.whitebox.task import Whitebox
 
 
 def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequence[str]) -> Whitebox:
+    build_target(TaskName, config["task"], "task")
     build_target(Round, config["round"], "round")
     refuse_two_aims(overrides)
     sampler = build_group(config, "truth")
