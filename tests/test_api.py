@@ -60,6 +60,7 @@ def cells() -> list[str]:
     return ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_in_ten_lines_and_every_cell_shows_something() -> None:
     """Its cells, one after the other in one namespace; the last expression of each as a notebook would display it."""
     sources = cells()
