@@ -77,7 +77,7 @@ def measured_gflops(multiply: Callable[[], object]) -> float:
 
 def judge_rate(dtype: str, blas: float, xla: float, cores: int) -> Finding:
     expected = SLOW_GFLOPS_A_CORE[dtype] * cores
-    told = f"XLA {xla:.0f} GFLOP/s, BLAS {blas:.0f}; {cores} cores should give {expected:.0f} or more"
+    told = f"XLA {xla:.3g} GFLOP/s, BLAS {blas:.3g}; {cores} cores should give {expected:.3g} or more"
     if xla < expected:
         remedy = "is the machine busy, or the process confined (taskset, a container)? Runs will be slow, not wrong"
         return Finding(f"matmul {dtype}", "warn", told, remedy)
