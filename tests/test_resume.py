@@ -69,7 +69,7 @@ def test_a_stopped_sweep_goes_on_and_believes_nothing_stale(whest: Whest, output
     assert again.exit_code == 0, again.err
     assert started == ["0.1"], "what was finished is not run again"
     rows = table(again.sweep)
-    assert [row["label"] for row in rows] == [f"file +estimator.level={level / 10}" for level in range(2)]
+    assert [row["label"] for row in rows] == [f"mine +estimator.level={level / 10}" for level in range(2)]
     assert {row["status"] for row in rows} == {"finished"}
     assert (again.sweep / "0" / "report.json").read_bytes() == report
     assert "job 0 was finished before" in again.out

@@ -44,7 +44,7 @@ def carry_out(config: DictConfig) -> float | None:
     try:
         values = resolve(config)
         job = read_settings(values).job
-        leaves_files = job in ("score", "compare")
+        leaves_files = job in ("score", "compare", "validate")
         return JOBS[job](values, folder, overrides)
     except ConfigError:
         leaves_files = False

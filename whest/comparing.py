@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from whest.api import config_folder, recompose
+from whest.api import choices, recompose
 from whest.build import build_target
 from whest.cache import write_atomically
 from whest.compare import CompareOptions, Comparison, compare
@@ -63,7 +63,7 @@ def gather_entrants(
     options: CompareOptions, tracking: MlflowTracking | None, folder: Path, overrides: Sequence[str], command: str
 ) -> list[Entrant | Planned]:
     """In the order given. What was recorded is read, what is to be run is composed; nothing runs yet."""
-    estimators = sorted(path.stem for path in (config_folder() / "estimator").glob("*.yaml"))
+    estimators = choices("estimator")
     gathered: list[Entrant | Planned] = []
     for text in options.runs or []:
         if is_choice(text, estimators):

@@ -33,6 +33,9 @@ Job = Literal[
     "leaderboard",
     "judge",
     "import",
+    "init",
+    "validate",
+    "doctor",
 ]
 Size = Annotated[int, Field(ge=1, le=65536)]
 

@@ -5,7 +5,7 @@ in memory only while it is used.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +28,7 @@ from whest.mlp import (
 )
 from whest.rows import ContentDigest, DrawnWeights, Row, WeightSource
 from whest.suite import SUITE_ROOTS, Suite, load_suite
+from whest.truth import Truth
 
 Size = Annotated[int, Field(ge=1, le=65536)]
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -63,6 +64,13 @@ class Dataset:
     @property
     def has_truth(self) -> bool:
         return all(row.truth is not None for row in self.rows)
+
+    def __len__(self) -> int:
+        return self.n_mlps
+
+    def __iter__(self) -> Iterator[tuple[MLP, Truth | None]]:
+        """Each MLP, made as it is asked for, with the truth it brings."""
+        return ((self.mlp(row), row.truth) for row in self.rows)
 
     def mlp(self, row: Row) -> MLP:
         weights = self.source.weights(row, self.width, self.depth)

@@ -31,6 +31,12 @@ def save_figures(report: Report, folder: Path) -> list[Path]:
 
 
 def _save(draw: Draw, title: str, path: Path) -> Path:
+    framed(draw, title).savefig(path, dpi=130)
+    return path
+
+
+def framed(draw: Draw, title: str) -> Figure:
+    """A picture in the house's frame."""
     figure = Figure(figsize=(7, 4.3), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
@@ -38,8 +44,7 @@ def _save(draw: Draw, title: str, path: Path) -> Path:
     axes.set_axisbelow(True)
     draw(axes)
     axes.set_title(title)
-    figure.savefig(path, dpi=130)
-    return path
+    return figure
 
 
 def has_failed(row: Json) -> bool:

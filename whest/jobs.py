@@ -168,6 +168,37 @@ def clean_caches(config: Config, folder: Path, overrides: list[str]) -> None:
     clean(read_settings(config).outputs)
 
 
+def start_own(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.starter import next_steps, start_estimator
+
+    settings = read_settings(config)
+    if settings.path is None:
+        raise ConfigError("path is missing: say where your estimator goes, job=init path=mine")
+    taken = [path.stem for path in (config_folder() / "estimator").glob("*.yaml")]
+    for path in start_estimator(settings.path, taken, settings.outputs):
+        _say(f"wrote    {path}")
+    for place, command in enumerate(next_steps(settings.path)):
+        _say(f"{'' if place else 'next':<9}{command}")
+
+
+def validate(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.checklist import worst
+    from whest.console import open_console
+    from whest.validating import carry_out_validation
+
+    if worst(carry_out_validation(config, folder, overrides, open_console())) == "fail":
+        raise JobFailedError("the estimator doesn't keep the contract: see the list above")
+
+
+def diagnose(config: Config, folder: Path, overrides: list[str]) -> None:
+    from whest.checklist import worst
+    from whest.console import open_console
+    from whest.doctor.job import carry_out_examination
+
+    if worst(carry_out_examination(config, open_console())) == "fail":
+        raise JobFailedError("something is broken: the arrows above say how to mend it")
+
+
 JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
     "score": score,
     "compare": compare,
@@ -182,6 +213,9 @@ JOBS: dict[str, Callable[[Config, Path, list[str]], float | None]] = {
     "import": import_reports,
     "leaderboard": make_leaderboard,
     "judge": judge,
+    "init": start_own,
+    "validate": validate,
+    "doctor": diagnose,
 }
 
 

@@ -7,15 +7,20 @@ count, a branch by the dearest, so that the same mathematics costs the same as a
 
 import math
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
 
+from whest.cost import Charge as Charge
+from whest.cost import Cost as Cost
+from whest.cost import Timing as Timing
 from whest.errors import UnmeterableError
 from whest.prices import price
 
@@ -29,43 +34,6 @@ Known = Mapping[Var, int]
 """Scalars whose value is fixed in the program text, which is what makes a `while` loop's length countable."""
 Path = tuple[int, ...]
 """Where an equation stands: its index, then the index of a sub-program, then an equation's index there, and so on."""
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Where the wall time went: the device's work, the harness's own, and everything else the estimator did."""
-
-    backend_time_s: float = 0.0
-    overhead_time_s: float = 0.0
-    residual_wall_time_s: float = 0.0
-
-    @property
-    def wall_time_s(self) -> float:
-        return self.backend_time_s + self.overhead_time_s + self.residual_wall_time_s
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What one operation cost in one namespace."""
-
-    namespace: str
-    """`jax.named_scope` names joined by dots; empty for unlabelled work."""
-    operation: str
-    flops: int
-    calls: int
-    timing: Timing | None = None
-    """Where its time went; null in a traced program, which is one whole."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """A program's charges, dearest first."""
-
-    charges: tuple[Charge, ...]
-
-    @property
-    def flops(self) -> int:
-        return sum(charge.flops for charge in self.charges)
 
 
 @dataclass(frozen=True)
@@ -95,13 +63,53 @@ class Estimate:
         return _total(entries)
 
 
-def meter(function: Callable[..., Any]) -> Callable[..., Cost]:
-    """`meter(f)(*args)` is what `f(*args)` costs; only shapes and dtypes of the arguments matter, nothing is run."""
+def meter(
+    function: Callable[..., Any], *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()
+) -> Callable[..., Cost]:
+    """`meter(f)(*args)` is what `f(*args)` costs; only shapes and dtypes of the arguments matter, nothing is run.
+
+    Arguments are arrays, numbers, `jax.ShapeDtypeStruct`s or pytrees of them. What is none of these (a string, a
+    function, a dtype) is taken as it is; numbers that a shape or a branch depends on are to be named static, as for
+    `jax.jit`. A jitted function brings its own static arguments along.
+    """
+    names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
+    places = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
 
     def measure(*args: Any, **kwargs: Any) -> Cost:
-        return cost_of(jax.make_jaxpr(function)(*args, **kwargs))
+        if hasattr(function, "trace") and not (names or places):
+            return cost_of(function.trace(*args, **kwargs).jaxpr)
+        held = {place % len(args) for place in places if -len(args) <= place < len(args)}
+        return cost_of(_traced(function, args, kwargs, held, names))
 
     return measure
+
+
+def _traced(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], held: set[int], names: set[str]
+) -> ClosedJaxpr:
+    """The program of a call, with arguments that aren't data kept out of it."""
+    free = [None if place in held else value for place, value in enumerate(args)]
+    leaves, tree = jax.tree.flatten((free, {name: value for name, value in kwargs.items() if name not in names}))
+    data = [place for place, leaf in enumerate(leaves) if _is_data(leaf)]
+
+    def call(*given: Any) -> Any:
+        filled = list(leaves)
+        for place, value in zip(data, given, strict=True):
+            filled[place] = value
+        positional, named = jax.tree.unflatten(tree, filled)
+        whole = (args[place] if place in held else value for place, value in enumerate(positional))
+        return function(*whole, **named, **{name: kwargs[name] for name in names & kwargs.keys()})
+
+    try:
+        return jax.make_jaxpr(call)(*(leaves[place] for place in data))
+    except TypeError as error:
+        if any(isinstance(leaves[place], int | float) for place in data):
+            error.add_note("A number that a shape or a branch depends on must be static: meter(f, static_argnums=1).")
+        raise
+
+
+def _is_data(leaf: Any) -> bool:
+    return isinstance(leaf, bool | int | float | complex) or (hasattr(leaf, "shape") and hasattr(leaf, "dtype"))
 
 
 def cost_of(program: ClosedJaxpr) -> Cost:
@@ -375,3 +383,13 @@ _COMPARISONS: dict[str, Callable[[int, int], int | None]] = {
     "gt": lambda gap, step: _rounds_below(-gap, -step),
     "ge": lambda gap, step: _rounds_below(-gap + 1, -step),
 }
+
+
+class _CallableModule(ModuleType):
+    """So that `whest.meter(f)` works: once it is imported, a submodule hides a function of its name."""
+
+    def __call__(self, function: Callable[..., Any], **static: Any) -> Callable[..., Cost]:
+        return meter(function, **static)
+
+
+sys.modules[__name__].__class__ = _CallableModule

@@ -22,6 +22,9 @@ from whest.meter import Charge, Timing
 from whest.scoring.score import Score
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from whest.display import Pictures
     from whest.tasks.task import View
 
 SCHEMA_VERSION = "2.0"
@@ -93,6 +96,31 @@ class Report(ABC):
         }
         strict: Json = strict_json(document)
         return strict
+
+    def table(self) -> "DataFrame":
+        """A row a case, its figures as numbers."""
+        from whest.display import case_table
+
+        return case_table(self)
+
+    def figures(self) -> "Pictures":
+        """The run's pictures by name."""
+        from whest.display import pictures
+
+        return pictures(self)
+
+    def __str__(self) -> str:
+        from whest.display import report_text
+
+        return report_text(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        from whest.display import report_html
+
+        return report_html(self)
 
 
 def save_report(report: Report, folder: Path) -> Path:

@@ -1,0 +1,114 @@
+"""What the documents tell people to type: each command is a real one, and the slow tests run them for real."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import whest
+from whest.starter import start_estimator
+
+pytest_plugins = ["cli_harness"]
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from first_hour import shell_commands  # noqa: E402, a script beside the package
+
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
+PORTING = (ROOT / "docs" / "porting.md").read_text()
+README = (ROOT / "README.md").read_text()
+NOT_RUN = {
+    "make test": "it is what runs this",
+    "make run": "its command is the first of the tutorial",
+    "make ui": "a server; tests/test_page_browser.py and the tutorial start it",
+    "DATE/TIME": "the name of a run that the reader has",
+    "judge.run=": "the name of a run that the reader has",
+    "round=phase2": "minutes of work; benchmarks/frontier.py runs it",
+    "experiment=budget_curve": "minutes of work; tests/test_sweep.py runs a small one",
+    "experiment=frontier": "minutes of work; benchmarks/frontier.py runs them",
+    "my_estimator.py": "a file that the reader has; tests/test_user_estimators.py has such",
+    "leaderboard.deadline": "a board of the reader's own runs",
+    "job=clean": "it would empty what the others have made",
+    "seed=7 truth.standard_error=5e-4": "a minute of sampling",
+    "experiment=prism": "minutes of training; the learners' own tests run small ones",
+    "experiment=ari": "minutes of training; the exam's own tests run small ones",
+    "whestbench": "it needs the peer; its own tests run it",
+    "job=import": "it needs a report of the peer's",
+}
+"""Commands of the README that aren't run here, by a part of them, and why."""
+
+
+def indented_commands(markdown: str) -> list[str]:
+    """Lines of indented blocks that are typed into a shell, without their comments."""
+    lines = re.findall(r"^    (?:\$ )?((?:python -m whest|make) .*)$", markdown, re.MULTILINE)
+    return [shlex.join(shlex.split(line, comments=True)) for line in lines]
+
+
+def words_of(command: str) -> tuple[list[str], str | None]:
+    """The overrides of a command, the first choice of each sweep; and its --config-dir."""
+    words = shlex.split(command, comments=True)[3:]
+    folder = words[words.index("--config-dir") + 1] if "--config-dir" in words else None
+    swept = "-m" in words
+    kept = [word for word in words if "=" in word]
+    return [word.split(",")[0] if swept and "[" not in word else word for word in kept], folder
+
+
+def test_every_command_of_the_tutorial_and_the_porting_guide_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    start_estimator(Path("mine"), [], tmp_path / "outputs")
+    commands = [c for c in shell_commands(TUTORIAL) if c.startswith("python -m whest")] + indented_commands(PORTING)[:1]
+    assert len(commands) >= 10
+    for command in dict.fromkeys(commands):
+        words, folder = words_of(command)
+        assert whest.compose(*words, config_dir=folder)["job"]
+
+
+def test_the_patch_is_what_the_tutorial_shows_and_fits_the_starter(tmp_path: Path) -> None:
+    start_estimator(tmp_path / "mine", [], tmp_path / "outputs")
+    named = (tmp_path / "mine" / "mine.py").read_text().replace(str(tmp_path) + "/", "")
+    (tmp_path / "mine" / "mine.py").write_text(named)
+    config = tmp_path / "mine" / "estimator" / "mine.yaml"
+    config.write_text(config.read_text().replace(str(tmp_path) + "/", ""))
+    patch = ROOT / "docs" / "examples" / "whitened.patch"
+    subprocess.run(["git", "apply", patch], cwd=tmp_path, check=True, capture_output=True)
+    (shown,) = re.findall(r"^```diff\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
+    assert shown in patch.read_text()
+    source = (tmp_path / "mine" / "mine.py").read_text()
+    assert all(line[1:] in source for line in shown.splitlines() if line.startswith("+"))
+    assert "share: float = 0.085" in source
+    assert "share: 0.085" in config.read_text()
+
+
+def test_what_is_left_out_of_the_readme_is_still_in_it() -> None:
+    later = {"experiment=prism", "experiment=ari", "whestbench", "job=import", "experiment=frontier"}
+    assert {part for part in NOT_RUN if part not in README} <= later
+
+
+@pytest.mark.slow
+def test_the_readmes_commands_run(tmp_path: Path, environment: dict[str, str]) -> None:
+    """In one folder, in their order: some read what an earlier one left."""
+    commands = [c for c in indented_commands(README) if not any(part in c for part in NOT_RUN)]
+    assert len(commands) >= 12
+    failed = []
+    for command in commands:
+        words = [sys.executable, *shlex.split(command)[1:]]
+        ended = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        if ended.returncode:
+            failed.append(f"{command}\n{ended.stdout[-500:]}{ended.stderr[-500:]}")
+    assert not failed, "\n\n".join(failed)
+
+
+@pytest.mark.slow
+def test_the_tutorial_from_a_fresh_clone(tmp_path: Path) -> None:
+    """Every command but the install, MLflow's server included; the estimator it ends with beats cov_prop."""
+    command = [sys.executable, "benchmarks/first_hour.py", "--installed", "--folder", tmp_path / "hour"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+    verdict = re.search(r"mine is ([\d.]+)× better than cov_prop, 95 % ([\d.]+)–", ended.stdout)
+    assert verdict is not None, ended.stdout[-3000:]
+    assert float(verdict[2]) > 2
+    assert re.search(r"MLflow's server names \d+ runs: .*cov_prop warmup.*mine warmup", ended.stdout)

@@ -1,0 +1,1 @@
+"""`job=doctor`: whether this installation can do its work, each finding with its remedy."""

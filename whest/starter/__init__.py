@@ -1,0 +1,50 @@
+"""`job=init`: an estimator of one's own to start from, with its config and its test."""
+
+import keyword
+from importlib.resources import files
+from pathlib import Path
+
+from whest.errors import ConfigError
+
+PARTS = {"{name}.py": "estimator.py.txt", "estimator/{name}.yaml": "config.yaml.txt", "test_{name}.py": "test.py.txt"}
+"""What is written, and from which template."""
+
+
+def start_estimator(folder: Path, taken: list[str], outputs: Path) -> list[Path]:
+    """Write the files into the folder, named after it; nothing that is there is overwritten."""
+    name = folder.absolute().name
+    _refuse_name(folder, name, taken)
+    if folder.absolute().is_relative_to(outputs):
+        raise ConfigError(f"path={folder} lies in {outputs}, which estimators are kept from: choose another folder")
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"path={folder} is a file: name a folder for your estimator, path=mine")
+    texts = {folder / place.format(name=name): _text(template, folder, name) for place, template in PARTS.items()}
+    for path in texts:
+        if path.exists():
+            raise ConfigError(f"path={folder}: {path} is there already and is not overwritten; choose another folder")
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return list(texts)
+
+
+def next_steps(folder: Path) -> list[str]:
+    """The commands a beginner wants now."""
+    file = f"{folder}/{folder.absolute().name}.py"
+    return [
+        f"python -m whest job=validate estimator=file estimator.path={file}",
+        f"python -m pytest {folder}",
+        f"python -m whest --config-dir {folder} estimator={folder.absolute().name}",
+    ]
+
+
+def _refuse_name(folder: Path, name: str, taken: list[str]) -> None:
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise ConfigError(f"path={folder}: {name!r} becomes the estimator's name, so use letters, digits and _ alone")
+    if name in taken:
+        raise ConfigError(f"path={folder}: there is an estimator={name} already, choose another name")
+
+
+def _text(template: str, folder: Path, name: str) -> str:
+    text = files("whest.starter").joinpath(template).read_text()
+    return text.format(name=name, folder=folder, file=folder / f"{name}.py")
