@@ -17,7 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import absl.logging
 import pytest
+
+# optax brings absl, whose log handler closes the stream it was made with when Hydra configures logging anew, unless
+# that is the process's own: it would be pytest's.
+absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 300

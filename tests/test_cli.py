@@ -249,6 +249,7 @@ def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Pat
         ("dataset", "file"): ["dataset.path=set"],
         ("dataset", "hub"): ["dataset.repo=hf://owner/name@v1"],
         ("dataset", "seeds"): ["dataset.mlp_seeds=[1]"],
+        ("data", "files"): [f"data.path={tmp_path}"],
     }
     given = needed.get((group, choice), [])
     config, hydra = composed(f"{group}={choice}", *given, f"outputs_dir={tmp_path / 'outputs'}")
@@ -260,7 +261,8 @@ def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Pat
     assert build_group(values, "truth").n_samples >= 2
     build_group(values, "dataset", **({"seed": 0} if values["dataset"].get("seed", 0) is None else {}))
     if choice != "whestbench":  # that one needs the peer: tests/test_peer.py
-        assert hasattr(estimator_spec(values["estimator"]).create(), "predict")
+        made = estimator_spec(values["estimator"]).create()
+        assert hasattr(made, "predict") or hasattr(made, "update") or hasattr(made, "learn"), vars(made)
     for key, swept in (hydra.sweeper.get("params") or {}).items() if group == "experiment" else ():
         for value in str(swept).split(","):
             composed(f"{key}={value}")
