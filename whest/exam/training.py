@@ -60,13 +60,14 @@ class Training:
         self._programs, learning = programs, programs.learning
         self._rows = Rows(text, learning.rows_per_step, context.row_length, seed)
         self._update = jax.jit(jaxpr_as_fun(learning.update))
+        logits = jaxpr_as_fun(learning.logits)
         self._loss = jax.jit(
-            lambda state, batch: nats(learning.predict(state, tokens_of(batch)), batch).mean() / math.log(2)
+            lambda params, batch: nats(logits(*params, tokens_of(batch))[0], batch).mean() / math.log(2)
         )
         self._state = learning.start(seed)
         self.update_cost = learning.update_cost
         self.steps = 0
-        self.first_bits = float(self._loss(self._state, jnp.asarray(self._rows.draw())))
+        self.first_bits = float(self._loss(self._params(), jnp.asarray(self._rows.draw())))
 
     @property
     def n_params(self) -> int:
@@ -87,7 +88,7 @@ class Training:
                     break
             batch = jnp.asarray(self._rows.draw())
             if (self.steps - begun) % every == 0:
-                losses.append((self.steps, float(self._loss(self._state, batch))))
+                losses.append((self.steps, float(self._loss(self._params(), batch))))
             self._state = self._update(*self._state, batch)
             self.steps += 1
         jax.block_until_ready(self._state)
