@@ -140,9 +140,7 @@ def test_in_a_worker_as_a_score_would(validate: Whest, tmp_path: Path, mode: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["traced", "eager"])
-@pytest.mark.parametrize(
-    "name", sorted(path.stem for path in Path(__file__).parent.parent.glob("conf/estimator/*.yaml"))
-)
+@pytest.mark.parametrize("name", BUNDLED)
 def test_every_bundled_estimator_keeps_the_contract(whest: Whest, name: str, mode: str) -> None:
     outcome = whest("job=validate", f"estimator={name}", "debug=tiny", "budget=1e8", "lam=0", f"estimator.mode={mode}")
     assert outcome.exit_code == 0, outcome.out
