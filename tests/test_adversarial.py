@@ -133,7 +133,26 @@ CHARGED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(CHARGED))
+PLAIN_CHARGES = {
+    "loops in loops",
+    "map",
+    "a dear branch behind a vmapped cond",
+    "work on constants for the compiler to fold",
+    "work inside a custom derivative rule",
+    "four products packed into a complex one",
+    "products of bytes",
+    "a generator XLA counts as nothing",
+    "recomputation behind remat",
+}
+"""The meter's own tests see to these without a process, so that here they may wait for `make test-all`."""
+
+
+def slow_where(names, slow):
+    """Parameters, of which some are run by `make test-all` alone."""
+    return [pytest.param(name, marks=[pytest.mark.slow] if name in slow else []) for name in sorted(names)]
+
+
+@pytest.mark.parametrize("name", slow_where(CHARGED, PLAIN_CHARGES))
 def test_charged(name, tmp_path):
     body, at_least = CHARGED[name]
     (prediction,) = predict(estimator(body), tmp_path)
@@ -480,7 +499,10 @@ FORGED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", sorted(FORGED))
+KEPT_FORGERIES = {"a dtype that is code", "more than there is", "a cost below zero"}
+
+
+@pytest.mark.parametrize("name", slow_where(FORGED, FORGED.keys() - KEPT_FORGERIES))
 def test_a_forged_answer_fails_its_own_mlp(name, tmp_path):
     body = (
         "import struct\n"

@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from whest.api import score
 from whest.boards.board import make_board
 from whest.boards.entries import Entry, read_entry
 from whest.boards.policies import AriPolicy
-from whest.child import Worker
+from whest.child import Launch, Worker
 from whest.config import build_experiment
 from whest.errors import ConfigError
 from whest.exam.answering import Answerer
@@ -242,7 +243,8 @@ def test_logits_that_are_not_finite_answer_nothing(ran: Ran) -> None:
 
 
 class Absent(ExamWorld):
-    module = "whest.exam.no_such_module"
+    def launch(self, role: str, scratch: Path) -> Launch:
+        return replace(super().launch(role, scratch), command=(sys.executable, "-m", "whest.exam.no_such_module", role))
 
 
 class NoGrader(Plan):

@@ -236,7 +236,7 @@ def compare(path, here):
 
 @pytest.mark.parametrize(
     ("width", "depth", "points", "n_replicates"),
-    [(16, 4, 288, 10), (20, 3, 40, 12)],
+    [(16, 4, 288, 10), pytest.param(20, 3, 40, 12, marks=pytest.mark.slow)],
     ids=["whole designs", "the width's own basis"],
 )
 def test_intervals_cover_an_independent_truth(width, depth, points, n_replicates):
