@@ -241,10 +241,11 @@ def test_ari_another_config_is_another_row() -> None:
     assert [(row.rank, row.participant, row.score) for row in rows] == [(1, "a", 80), (2, "a", 20), (None, "b", 95.5)]
 
 
-def test_ari_a_demo_exam_makes_nothing_official() -> None:
-    (row,) = shipped("ari").rank(seeds("a", 10, 20, 30, is_demo=True))
-    assert (row.status, row.rank) == ("provisional", None)
-    assert "demo" in row.note
+@pytest.mark.parametrize(("counts", "status", "rank"), [(True, "official", 1), (False, "provisional", None)])
+def test_ari_a_demo_exam_says_so_and_counts_where_it_may(counts: bool, status: str, rank: int | None) -> None:
+    (row,) = shipped("ari", demo_counts=counts).rank(seeds("a", 10, 20, 30, is_demo=True))
+    assert (row.status, row.rank, row.score) == (status, rank, 20)
+    assert row.note == "scored on a demo exam"
 
 
 # --- every board ---

@@ -309,7 +309,7 @@ def seeded(document: dict[str, Any], seed: int, score: float | None, **changes: 
 
 
 def test_three_seeds_of_an_outside_exam_are_official_and_an_invalid_one_is_not_averaged(ran: Ran) -> None:
-    policy = AriPolicy(protocol=None, deadline=None, supersedes=[], n_seeds=3)
+    policy = AriPolicy(protocol=None, deadline=None, supersedes=[], n_seeds=3, demo_counts=False)
     document = ran.document
     (row,) = make_board(policy, [seeded(document, seed, score) for seed, score in enumerate((40.0, 50.0, 0.0))]).rows
     assert (row.status, row.score, round(row.score_se or 0, 6)) == ("official", 30, 15.275252)
@@ -319,8 +319,8 @@ def test_three_seeds_of_an_outside_exam_are_official_and_an_invalid_one_is_not_a
     assert (invalid.status, invalid.note) == ("invalid", "the disk was full")
 
 
-def test_another_recipe_is_another_row_and_a_demo_is_never_official(ran: Ran) -> None:
-    policy = AriPolicy(protocol=None, deadline=None, supersedes=[], n_seeds=3)
+def test_another_recipe_is_another_row_and_a_demo_is_told_from_an_exam(ran: Ran) -> None:
+    policy = AriPolicy(protocol=None, deadline=None, supersedes=[], n_seeds=3, demo_counts=False)
     document = ran.document
     other = {**document["run_config"]["recipe"], "calls": 9}
     entries = [seeded(document, 0, 1.0), seeded(document, 1, 1.0, recipe=other)]

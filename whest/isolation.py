@@ -7,10 +7,9 @@ the estimator, meters and runs it. In eager mode one worker does it all and coun
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import numpy as np
 
@@ -20,13 +19,13 @@ from whest.errors import ConfigError
 from whest.estimator import EstimatorSpec, SetupContext
 from whest.meter import Charge, Cost, Timing
 from whest.mlp import MLP
+from whest.one_worker import OneWorker
 from whest.peer.runner import PeerRunner
 from whest.replies import largest_answer, read_cost, read_failure, read_prediction, unexpected
 from whest.runner import NOTHING_SPENT, InProcessRunner, Runner
 from whest.wire import Message
 from whest.worker_roles import write_mlp
 
-TEARDOWN_TIMEOUT_S = 5.0
 GRACE_S = 1.0
 """What a message's own way may take on top of a limit."""
 UNACCOUNTED_S = 0.5
@@ -192,28 +191,10 @@ class TracedProcessRunner:
         return read_prediction(reply, results, self._world.context)
 
 
-class EagerProcessRunner:
+class EagerProcessRunner(OneWorker):
     """One worker that runs the estimator itself; restarted when it dies, or for every MLP."""
 
-    def __init__(self, world: World, fresh: bool) -> None:
-        self._world, self._fresh = world, fresh
-        self._worker: Worker | None = None
-        self._verdict: Failure | None = None
-        self.protections: dict[str, bool] = {}
-
-    def __enter__(self) -> "EagerProcessRunner":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._worker is not None and not isinstance(error[1], KeyboardInterrupt):
-            with suppress(WorkerFailedError):
-                self._worker.ask({"do": "tear_down"}, timeout_s=TEARDOWN_TIMEOUT_S)
-        self._drop()
-
-    def _drop(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-        self._worker = None
+    teardown_timeout_s: ClassVar[float] = 5.0
 
     def predict(self, mlp: MLP) -> Prediction:
         if self._verdict is not None:

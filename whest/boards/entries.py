@@ -45,7 +45,7 @@ class Entry:
     """The estimator and its knobs, its seed aside: runs of one config are seeds of one row."""
     seed: int | None = None
     is_demo: bool = False
-    """Scored on something that anybody could have seen: never official."""
+    """Scored on something that anybody could have seen."""
     unfinished: str | None = None
     """Why there is no score that counts."""
     invalid: str | None = None

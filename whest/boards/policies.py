@@ -144,6 +144,8 @@ class AriPolicy(Terms):
 
     n_seeds: Annotated[int, Field(ge=2)]
     """Distinct seeds that make a row official."""
+    demo_counts: bool
+    """Whether rows on a demo exam, which anybody can make from its seed, can be official; they say so either way."""
 
     def rank(self, entries: Sequence[Entry]) -> list[Row]:
         groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
@@ -165,10 +167,11 @@ class AriPolicy(Terms):
         mean, error = mean_and_se([_score(entry) for entry in counted])
         missing = self.n_seeds - len(counted)
         is_demo = any(entry.is_demo for entry in counted)
+        is_provisional = missing > 0 or (is_demo and not self.demo_counts)
         notes = [f"{missing} more seeds make it official"] * (missing > 0) + ["scored on a demo exam"] * is_demo
         return Row(
             participant=counted[0].participant,
-            status="provisional" if notes else "official",
+            status="provisional" if is_provisional else "official",
             score=mean,
             score_se=error,
             note="; ".join(notes),

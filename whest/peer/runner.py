@@ -6,10 +6,9 @@ only one. What was really spent is told also where the peer says 0.
 
 import os
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, TypeAdapter, ValidationError
@@ -19,6 +18,7 @@ from whest.child import Launch, Worker, WorkerFailedError, WorkerLimits, World, 
 from whest.estimator import SetupContext
 from whest.meter import Charge, Cost, Timing
 from whest.mlp import MLP
+from whest.one_worker import OneWorker
 from whest.replies import largest_answer, read_cost, read_timing, unexpected
 from whest.runner import NOTHING_SPENT
 from whest.wire import Message
@@ -28,7 +28,6 @@ SCRIPT = Path(__file__).parent / "worker.py"
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 PATIENCE_S, GRACE_S = 30.0, 5.0
 """The peer kills `predict` this long after the wall limit, and never before half a minute is over."""
-TEARDOWN_TIMEOUT_S = 0.5
 NO_FLAGS = Flags(False, False, False, False)
 Status = Literal["ok", "budget", "time", "error"]
 
@@ -85,29 +84,10 @@ class PeerWorld:
         )
 
 
-class PeerRunner:
+class PeerRunner(OneWorker):
     """One worker; a new one after it died, or for every MLP."""
 
-    def __init__(self, world: World, fresh: bool) -> None:
-        self._world, self._fresh = world, fresh
-        self._worker: Worker | None = None
-        self._verdict: Failure | None = None
-        """A failure that holds for every MLP."""
-        self.protections: dict[str, bool] = {}
-
-    def __enter__(self) -> "PeerRunner":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._worker is not None and not isinstance(error[1], KeyboardInterrupt):
-            with suppress(WorkerFailedError):
-                self._worker.ask({"do": "tear_down"}, timeout_s=TEARDOWN_TIMEOUT_S)
-        self._drop()
-
-    def _drop(self) -> None:
-        if self._worker is not None:
-            self._worker.close()
-        self._worker = None
+    teardown_timeout_s: ClassVar[float] = 0.5
 
     def predict(self, mlp: MLP) -> Prediction:
         if self._fresh:
