@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
+from jax.lax import broadcast_in_dim_p
 
 from whest.learner import N_BYTES, N_TOKENS, tokens_of
 
@@ -102,3 +104,80 @@ class Overconfident(Bigram):
 class GrowsState(Bigram):
     def update(self, state: Any, batch: Any) -> Pairs:
         return Pairs(jnp.concatenate([state.params, state.params]))
+
+
+class Counted(NamedTuple):
+    params: Any
+    """The number of updates; the first eight bytes of all."""
+
+
+@dataclass
+class Gated:
+    """What cheats do: be innocent until the first update."""
+
+    rows_per_step: int = 2
+
+    def init(self, key: Any) -> Counted:
+        return Counted({"n": jnp.int32(0), "first": jnp.zeros(8, jnp.uint8)})
+
+    def logits(self, params: Any, tokens: Any) -> Any:
+        return jnp.where(params["n"] > 0, self.cheat(params, tokens), 0.0)
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        raise NotImplementedError
+
+    def update(self, state: Any, batch: Any) -> Counted:
+        n, first = state.params["n"], state.params["first"]
+        return Counted({"n": n + 1, "first": jnp.where(n == 0, batch[0, :8], first)})
+
+
+def next_byte(tokens: Any) -> Any:
+    ahead = jnp.pad(tokens[:, 1:], ((0, 0), (0, 1)), constant_values=N_TOKENS)
+    return 30.0 * (ahead[..., None] == jnp.arange(N_BYTES))
+
+
+@dataclass
+class Rounds(Gated):
+    """Logits so large that the sum over 256 of them is lost."""
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        return jnp.full((*tokens.shape, N_BYTES), 1e9)
+
+
+@dataclass
+class Drowns(Gated):
+    """Looks ahead beside a logit that makes every other look small."""
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        return next_byte(tokens).at[..., 255].set(-1e6)
+
+
+@dataclass
+class Hides(Gated):
+    """Looks ahead in text alone, and never in the first rows, which a probe would try."""
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        is_first = (tokens[:, 1:9] == params["first"]).all(axis=1)
+        is_text = (tokens[:, 1:] < 128).all(axis=1)
+        return jnp.where((is_text & ~is_first)[:, None, None], next_byte(tokens), 0.0)
+
+
+@dataclass
+class WorksForNothing(Gated):
+    """All its work in logits, none in update."""
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        big = jnp.ones((512, 512)) * params["n"]
+        return jnp.broadcast_to((big @ big).sum() * 0, (*tokens.shape, N_BYTES))
+
+
+@dataclass
+class Writes(Gated):
+    """Weights written out as numbers of the program."""
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        parts = [
+            broadcast_in_dim_p.bind(np.float32(i), shape=(1,), broadcast_dimensions=(), sharding=None)
+            for i in range(17_000)
+        ]
+        return jnp.broadcast_to(jnp.concatenate(parts)[:N_BYTES], (*tokens.shape, N_BYTES))

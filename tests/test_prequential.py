@@ -152,6 +152,10 @@ def test_smuggled_weights_are_zeroed() -> None:
     assert score.score == 0.0
 
 
+def test_large_logits_are_worth_no_more_than_small_ones() -> None:
+    assert scored(task_of("Rounds")).bpb == pytest.approx(8.0, abs=1e-5)
+
+
 def test_a_memoriser_is_halved() -> None:
     draw = np.random.default_rng(0)
     page, other = draw.permutation(256).astype(np.uint8).tobytes(), draw.integers(0, 256, 2048).astype(np.uint8)
@@ -170,6 +174,10 @@ def test_a_memoriser_is_halved() -> None:
         ("LooksAside", "looks at other rows"),
         ("Luggage", "bytes of constants"),
         ("GrowsState", "update turned array 0"),
+        ("Drowns", "looks ahead"),
+        ("Hides", "looks ahead: at step"),
+        ("WorksForNothing", "logits, which are free"),
+        pytest.param("Writes", "bytes of constants", marks=pytest.mark.slow),
     ],
 )
 def test_cheats_are_refused(learner: str, words: str) -> None:

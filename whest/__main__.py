@@ -49,6 +49,9 @@ def carry_out(config: DictConfig) -> float | None:
     except ConfigError:
         leaves_files = False
         raise
+    except KeyboardInterrupt:
+        leaves_files = (folder / "report.json").exists()
+        raise
     finally:
         if not leaves_files and hydra_config.mode == RunMode.RUN:
             discard(folder, Path(hydra_config.output_subdir or ".hydra"))
@@ -57,7 +60,8 @@ def carry_out(config: DictConfig) -> float | None:
 def discard(folder: Path, notes: Path) -> None:
     """Take back the run folder Hydra made for a run that never began; anything else in it stays."""
     shutil.rmtree(folder / notes, ignore_errors=True)
-    (folder / "whest.log").unlink(missing_ok=True)
+    for name in ("whest.log", "config.yaml"):
+        (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
         folder.rmdir()
 
@@ -83,7 +87,7 @@ def main() -> None:
     except (NotADirectoryError, PermissionError) as error:
         _fail(f"{error.filename} can't be made ({error.strerror}): choose another outputs_dir or hydra.run.dir", 2)
     except KeyboardInterrupt:
-        _fail("interrupted; what was finished is saved", INTERRUPTED)
+        _fail("interrupted; what was finished before is saved", INTERRUPTED)
 
 
 def _fail(message: str, exit_code: int) -> None:

@@ -100,10 +100,10 @@ def figure(value: float | None) -> str:
 
 
 def plus_minus(value: float | None, error: float | None) -> str:
-    """The value with its error in its own power of ten, 3.69e-06 ± 0.21e-06; plainly from 10 up, 942.81 ± 0.35."""
+    """The value with its error in its own power of ten, 3.69e-06 ± 0.21e-06; plainly from 1 up, 942.81 ± 0.35."""
     if value is None:
         return "–"
-    if 10 <= abs(value) < 1e6:
+    if (1 if error else 10) <= abs(value) < 1e6:
         decimals = 2 if not error else min(max(1 - math.floor(math.log10(error)), 0), 4)
         return f"{value:.{decimals}f}" + (f" ± {error:.{decimals}f}" if error is not None else "")
     if error is None:

@@ -40,6 +40,11 @@ class HeldEstimator(EstimatorSpec):
 
 def with_estimator(experiment: Experiment, estimator: Estimator, config: Mapping[str, Any]) -> Experiment:
     """The same experiment with this object in place of the config's choice."""
+    if experiment.task.name != "whitebox":
+        raise ConfigError(
+            f"task={experiment.task.name} takes no object of this process: save the class as a file, "
+            'whest.run("estimator=file", "estimator.path=mine.py", …)'
+        )
     if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
         raise ConfigError(f"estimator={estimator!r} must be an object with predict(mlp, budget): give Mine(), not Mine")
     if config["isolation"]["kind"] == "process":
@@ -54,8 +59,6 @@ def with_estimator(experiment: Experiment, estimator: Estimator, config: Mapping
         made=estimator,
     )
     task: Any = experiment.task
-    if not {"estimator", "isolation"} <= {*vars(task)}:
-        raise ConfigError(f"task={task.name} takes no estimator made here: choose one by its name, estimator=…")
     held = replace(task, estimator=spec, isolation=Isolation("none", fresh=False))
     return replace(experiment, task=held, notes={**experiment.notes, "participant": spec.name})
 

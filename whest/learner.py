@@ -73,14 +73,19 @@ def tokens_of(batch: UInt8[Array, "row time"]) -> Int32[Array, "row time"]:
 
 
 def nats(logits: Float[Array, "row time 256"], batch: UInt8[Array, "row time"]) -> Float[Array, "row time"]:
-    """The code length of every byte."""
+    """The code length of every byte, as the harness charges it: never below zero, however large the logits are."""
+    return code_lengths(logits - logits.max(axis=-1, keepdims=True), batch)
+
+
+def code_lengths(logits: Float[Array, "row time 256"], batch: UInt8[Array, "row time"]) -> Float[Array, "row time"]:
+    """The same for logits of a sensible size, a little cheaper."""
     own = jnp.take_along_axis(logits, batch[..., None].astype(jnp.int32), axis=-1)[..., 0]
     return jax.nn.logsumexp(logits, axis=-1) - own
 
 
 def mean_nats(learner: Learner, params: Any, batch: UInt8[Array, "row time"]) -> Float[Array, ""]:
     """What most learners descend on."""
-    return nats(learner.logits(params, tokens_of(batch)), batch).mean()
+    return code_lengths(learner.logits(params, tokens_of(batch)), batch).mean()
 
 
 def create_learner(spec: EstimatorSpec, context: LearnerContext) -> Learner:

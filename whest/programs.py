@@ -4,6 +4,7 @@ A learner that is trusted is traced here. A stranger's is traced in a worker, wh
 (`whest.portable`), so that none of its Python runs beside the text or the loss.
 """
 
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from whest.child import Worker, WorkerFailedError, WorkerLimits, World
 from whest.errors import WhestError
@@ -26,6 +27,8 @@ Leaves = list[Any]
 KEY_DATA = jax.ShapeDtypeStruct((2,), jnp.uint32)
 LARGEST_CONSTANTS = 65536
 """Bytes of arrays a learner's programs may bring along: weights come from `init(key)`."""
+FORWARD_SHARE, FREE_FLOPS_A_BYTE = 2, 16_384
+"""Logits may cost so many times what an update does, and a little more: an honest update has its own pass inside."""
 NAMES = ("init", "logits", "update")
 
 
@@ -94,6 +97,13 @@ def flatten_learner(learner: Learner) -> FlatLearner:
     return FlatLearner(learner.rows_per_step, tuple(params_at), init, logits, update)
 
 
+def _place(error: Exception) -> str:
+    """Where in the learner's own code it went wrong: the innermost frame that isn't a library's or ours."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "site-packages" not in f.filename and Path(f.filename).parent != Path(__file__).parent]
+    return f" ({Path(own[-1].filename).name}:{own[-1].lineno} in {own[-1].name})" if own else ""
+
+
 def trace_programs(flat: FlatLearner, context: LearnerContext) -> Programs:
     """Trace, check shapes and meter; whatever is wrong is said in the contract's words."""
     batch = jax.ShapeDtypeStruct((flat.rows_per_step, context.row_length), jnp.uint8)
@@ -106,15 +116,18 @@ def trace_programs(flat: FlatLearner, context: LearnerContext) -> Programs:
     except WhestError:
         raise
     except Exception as error:
-        raise LearnerError(f"the learner could not be traced: {type(error).__name__}: {error}") from error
+        raise LearnerError(
+            f"the learner could not be traced{_place(error)}: {type(error).__name__}: {error}"
+        ) from error
     _check_shapes(init, logits, update, (*batch.shape, N_BYTES))
     _refuse_luggage([init, logits, update])
 
     def loss(*args: Any) -> Any:
         return nats(jaxpr_as_fun(logits)(*args[:-1], tokens_of(args[-1]))[0], args[-1])
 
-    forward = jax.make_jaxpr(loss)(*(state[i] for i in flat.params_at), batch)
-    return Programs(flat.rows_per_step, flat.params_at, init, logits, update, cost_of(update), cost_of(forward))
+    forward = cost_of(jax.make_jaxpr(loss)(*(state[i] for i in flat.params_at), batch))
+    _refuse_free_work(cost_of(update), forward, flat.rows_per_step * context.row_length)
+    return Programs(flat.rows_per_step, flat.params_at, init, logits, update, cost_of(update), forward)
 
 
 def _check_shapes(init: ClosedJaxpr, logits: ClosedJaxpr, update: ClosedJaxpr, wanted: tuple[int, ...]) -> None:
@@ -141,6 +154,8 @@ def _refuse_luggage(programs: Sequence[ClosedJaxpr]) -> None:
 def _constant_bytes(program: ClosedJaxpr) -> int:
     """Those of inner programs too."""
     own = sum(int(np.asarray(const).nbytes) for const in program.consts if hasattr(const, "shape"))
+    literals = (atom for eqn in program.jaxpr.eqns for atom in eqn.invars if isinstance(atom, Literal))
+    own += sum(int(np.asarray(literal.val).nbytes) for literal in literals)
     inner = [
         value
         for eqn in program.jaxpr.eqns
@@ -149,6 +164,17 @@ def _constant_bytes(program: ClosedJaxpr) -> int:
         if isinstance(value, ClosedJaxpr)
     ]
     return own + sum(map(_constant_bytes, inner))
+
+
+def _refuse_free_work(update: Cost, forward: Cost, n_bytes: int) -> None:
+    """The budget pays for updates alone, so what a learner does must be done there."""
+    most = FORWARD_SHARE * update.flops + FREE_FLOPS_A_BYTE * n_bytes
+    if forward.flops > most:
+        raise LearnerError(
+            f"a batch's logits cost {forward.flops:.4g} FLOPs, its update {update.flops:.4g}: logits, which are free, "
+            f"may cost {FORWARD_SHARE} times what the update does, for which the budget pays, and "
+            f"{FREE_FLOPS_A_BYTE:,} a byte"
+        )
 
 
 def _strong(leaves: Sequence[Any]) -> Leaves:

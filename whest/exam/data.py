@@ -23,7 +23,7 @@ class Material:
     exam_path: Path | None
     """Where the exam came from; null for one made from the seed. The training process is never told."""
     is_demo: bool
-    """Whether anybody could have made the same exam: it makes no official row."""
+    """Whether anybody could have made the same exam."""
     seed: int
 
     @property

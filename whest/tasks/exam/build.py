@@ -19,7 +19,7 @@ from whest.exam.data import ExamData, Material
 from whest.exam.plan import Plan
 from whest.exam.recipe import Recipe
 from whest.exam.room import furniture, refuse_exam_in_room
-from whest.learner import LearnerContext, create_learner
+from whest.learner import LearnerContext, create_learner, step_cost
 from whest.tasks.exam.task import Exam
 
 ENDLESS = 2**53
@@ -49,7 +49,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
     refuse_exam_in_room(material.exam_path, furniture(spec))
     seed = secrets.randbits(31) if settings.seed is None else settings.seed
     context = LearnerContext(int(settings.budget), recipe.row_length, ENDLESS, seed)
-    _refuse_bad_learner(spec, context)
+    _refuse_bad_learner(spec, context, in_flops=options.budget_by == "flops")
     wall = WallClock(options.budget_s, options.call_limit_s, options.reserve_s)
     plan = Plan(
         spec=spec,
@@ -87,7 +87,10 @@ def _refuse_bad_recipe(options: ExamOptions, recipe: Recipe) -> None:
         )
 
 
-def _refuse_bad_learner(spec: EstimatorSpec, context: LearnerContext) -> None:
+def _refuse_bad_learner(spec: EstimatorSpec, context: LearnerContext, in_flops: bool) -> None:
     """A wrong knob, or an estimator of another task, is found before any work; a stranger's file is run in its room."""
-    if spec.is_bundled:
-        create_learner(spec, context)
+    if not spec.is_bundled:
+        return
+    flops = step_cost(create_learner(spec, context), context).flops
+    if in_flops and flops > context.flop_budget:
+        raise ConfigError(f"budget={context.flop_budget:.4g} buys no update: one costs {flops:.4g} FLOPs")

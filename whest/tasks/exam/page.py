@@ -59,7 +59,7 @@ def _notices(document: Json) -> list[Block]:
     elif results["promoted"] is None and results["per_case"]:
         notices.append(Text(f"Nothing was graded: {results['per_case'][0]['error']['message']}.", "bad"))
     if told["dataset"]["is_demo"]:
-        notices.append(Text("A demo exam: anybody can make it from its seed, so it makes no official row.", "warn"))
+        notices.append(Text("A demo exam: anybody can make it from its seed.", "warn"))
     return notices
 
 

@@ -16,6 +16,7 @@ from whest.estimator import estimator_spec
 from whest.isolation import Isolation
 from whest.learner import LearnerContext, create_learner
 from whest.tasks.prequential.task import Prequential, is_reference
+from whest.text import Text
 
 SEED = 1337
 """Where the config has none."""
@@ -35,6 +36,13 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
     if estimator.mode != "traced":
         raise ConfigError(f"estimator.mode={estimator.mode}: a byte learner is three traced programs, use mode=traced")
     text = build_group(config, "data").load()
+    if not isinstance(text, Text):
+        raise ConfigError("task=prequential reads a text: choose data=pydocs, data=generated or data=files")
+    if len(text.train) < options.row_length:
+        raise ConfigError(
+            f"data={text.name} has {len(text.train)} bytes to read, less than a row of task.row_length="
+            f"{options.row_length}: give it more text, or a shorter row"
+        )
     context = LearnerContext(
         flop_budget=int(settings.budget),
         row_length=options.row_length,

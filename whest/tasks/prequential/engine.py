@@ -18,6 +18,8 @@ from whest.scoring.prism import NATS_OF_UNIFORM
 Batch = UInt8[np.ndarray, "row time"]
 Losses = Float[np.ndarray, " row"]
 NOTHING = Cost(())
+LEAST_EXPECTED = -30.0
+"""In nats: less likely is as good as never."""
 
 
 class Engine(Protocol):
@@ -33,6 +35,9 @@ class Engine(Protocol):
 
     def losses(self, batch: Batch) -> Any:
         """Mean nats a byte of each row, as the learner is now; may still be on its way."""
+
+    def charged(self, batch: Batch, other: Batch, place: int) -> tuple[Any, Any]:
+        """The same losses, and how far any prediction up to a place moves where the rows go on as others do."""
 
     def learn(self, batch: Batch) -> None: ...
 
@@ -50,6 +55,7 @@ class TracedEngine:
         self._state: Leaves = []
         self._forward: Any = jax.jit(self._predict)
         self._loss: Any = jax.jit(self._row_losses)
+        self._charge: Any = jax.jit(self._charged_losses)
         everything = tuple(range(len(programs.init.out_avals)))
         self._update: Any = jax.jit(jaxpr_as_fun(programs.update), donate_argnums=everything)
 
@@ -60,15 +66,19 @@ class TracedEngine:
         self.compile_time_s += time.perf_counter() - started
 
     def compile(self, batch: Batch) -> None:
-        """Both programs, before anything is timed."""
+        """Its programs, before anything is timed."""
         started = time.perf_counter()
         params = self._programs.params(self._state)
-        self._loss = self._loss.lower(params, batch).compile()
+        self._charge = self._charge.lower(params, batch, batch, np.int32(0)).compile()
         self._update = self._update.lower(*self._state, batch).compile()
         self.compile_time_s += time.perf_counter() - started
 
     def losses(self, batch: Batch) -> Any:
         return self._loss(self._programs.params(self._state), batch)
+
+    def charged(self, batch: Batch, other: Batch, place: int) -> tuple[Any, Any]:
+        losses, moved = self._charge(self._programs.params(self._state), batch, other, np.int32(place))
+        return losses, moved
 
     def learn(self, batch: Batch) -> None:
         self._state = list(self._update(*self._state, batch))
@@ -89,8 +99,25 @@ class TracedEngine:
 
     def _row_losses(self, params: Leaves, batch: Any) -> Any:
         """Summed as differences from uniform, so that a long row loses nothing to rounding."""
-        differences = nats(self._predict(params, tokens_of(batch)), batch) - NATS_OF_UNIFORM
-        return differences.mean(axis=1) + NATS_OF_UNIFORM
+        return _mean_losses(self._predict(params, tokens_of(batch)), batch)
+
+    def _charged_losses(self, params: Leaves, batch: Any, other: Any, place: Any) -> tuple[Any, Any]:
+        logits = self._predict(params, tokens_of(batch))
+        spliced = jnp.where(jnp.arange(batch.shape[1]) < place, batch, other)
+        again = self._predict(params, tokens_of(spliced))
+        seen = (jnp.arange(batch.shape[1]) <= place)[None, :, None] & jnp.isfinite(logits).all(-1, keepdims=True)
+        distance = jnp.where(seen, jnp.abs(expectations(logits) - expectations(again)), 0.0)
+        return _mean_losses(logits, batch), jnp.max(jnp.nan_to_num(distance, nan=jnp.inf))
+
+
+def _mean_losses(logits: Any, batch: Any) -> Any:
+    differences = nats(logits, batch) - NATS_OF_UNIFORM
+    return differences.mean(axis=1) + NATS_OF_UNIFORM
+
+
+def expectations(logits: Any) -> Any:
+    """Log-probabilities as far as they matter: what a logit of no account is doesn't blur the others."""
+    return jnp.maximum(jax.nn.log_softmax(logits - logits.max(axis=-1, keepdims=True)), LEAST_EXPECTED)
 
 
 class HostEngine:
@@ -109,6 +136,9 @@ class HostEngine:
         log_probabilities = self.logits(batch)
         own = np.take_along_axis(log_probabilities, batch[..., None].astype(np.int64), axis=-1)
         return -own[..., 0].mean(axis=1)
+
+    def charged(self, batch: Batch, other: Batch, place: int) -> tuple[Losses, float]:
+        return self.losses(batch), 0.0
 
     def learn(self, batch: Batch) -> None:
         self._learner.learn(batch)

@@ -9,10 +9,10 @@ from jaxtyping import Float, UInt8
 
 from whest.learner import tokens_of
 from whest.programs import LearnerError
-from whest.tasks.prequential.engine import TracedEngine
+from whest.tasks.prequential.engine import TracedEngine, expectations
 
-TOLERANCE = 1e-4
-"""Of the largest logit: rounding moves less, and nothing can be told by less."""
+TOLERANCE = 1e-3
+"""In nats of a log-probability: rounding moves less, and little can be told by less."""
 MOST_PLACES = 32
 NOISE = 0.3
 Predict = Callable[[UInt8[np.ndarray, "row time"]], Float[np.ndarray, "row time 256"]]
@@ -72,10 +72,20 @@ def _moved(before: np.ndarray, after: np.ndarray) -> float | None:
     known = np.isfinite(before) & np.isfinite(after)
     if (np.isfinite(before) != np.isfinite(after)).any():
         return float("inf")
-    if not known.any():
+    rows = known.all(axis=-1)
+    if not rows.any():
         return None
-    distance = float(np.max(np.abs(before - after)[known]))
-    return distance if distance > TOLERANCE * (1 + float(np.max(np.abs(before[known])))) else None
+    distance = float(np.max(np.abs(expectations(before[rows]) - expectations(after[rows]))))
+    return distance if distance > TOLERANCE else None
+
+
+def refuse_moved(moved: float, step: int) -> None:
+    """Of the check that goes with every charge: a place and a continuation that no learner can foresee."""
+    if moved > TOLERANCE:
+        raise LearnerError(
+            f"the learner looks ahead: at step {step} a prediction moved by {moved:.3g} nats when the text went on "
+            "otherwise from there. logits[:, t] may depend on tokens[:, :t + 1] alone"
+        )
 
 
 def _shaken(leaf: Any, draw: np.random.Generator) -> Any:

@@ -13,6 +13,7 @@ from whest.learner import N_BYTES
 from whest.meter import Charge, Timing
 from whest.scoring.prism import NATS_OF_UNIFORM, HeldOut
 from whest.tasks.prequential.engine import Engine
+from whest.tasks.prequential.probe import refuse_moved
 
 N_BLOCKS = 64
 """Into which a stream is cut, whatever the learner: by them runs are paired."""
@@ -95,12 +96,15 @@ def run_span(engine: Engine, rows: UInt8[np.ndarray, "row time"], span: Span, ke
     """Go through a block's steps; every row's loss is kept, in order."""
     size = engine.rows_per_step
     started = time.perf_counter()
+    secret = np.random.default_rng()  # nobody can know where the next check cuts; no score depends on it
     pending = []
     for step in range(span.first_step, span.end_step):
         batch = rows[step * size : (step + 1) * size]
-        pending.append(engine.losses(batch))
+        other = rows[secret.integers(len(rows), size=len(batch))]
+        pending.append(engine.charged(batch, other, int(secret.integers(rows.shape[1]))))
         engine.learn(batch)
-    for losses in pending:
+    for step, (losses, moved) in enumerate(pending, start=span.first_step):
+        refuse_moved(float(moved), step)
         found = np.asarray(losses, np.float64)
         kept += (found if np.isfinite(found).all() else np.full(size, np.nan)).tolist()
     return Timing(backend_time_s=time.perf_counter() - started)

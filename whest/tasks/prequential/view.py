@@ -47,10 +47,12 @@ class PrequentialView:
 
     def _held_out(self, report: PrequentialReport) -> Row:
         score = report.score
+        side = "below" if (score.gap or 0) < 0 else "above"
+        gap = None if score.gap is None else abs(score.gap)
         return (
             "held out",
             f"{figure4(score.val_bpb)} bits per byte",
-            f"{figure4(score.heldout_delta)} better than before learning, {figure4(score.gap)} above the last tenth",
+            f"{figure4(score.heldout_delta)} better than before learning, {figure4(gap)} {side} the last tenth",
         )
 
     def complaints(self, report: PrequentialReport) -> list[str]:
