@@ -91,7 +91,7 @@ class ByteAttention:
         return TrainState(optax.apply_updates(state.params, updates), optimiser)
 
     def _optimiser(self) -> optax.GradientTransformation:
-        rising = int(self.warm_up * self.n_steps)
+        rising = max(1, int(self.warm_up * self.n_steps))
         schedule = optax.warmup_cosine_decay_schedule(
             0.0, self.learning_rate, rising, max(self.n_steps, rising + 1), self.final_rate * self.learning_rate
         )

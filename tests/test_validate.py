@@ -13,7 +13,11 @@ from whest.validate import ODD, all_positive, drawn, rank_one
 pytest_plugins = ["cli_harness"]
 Whest = Callable[..., Any]
 CHOICES = (Path(__file__).parent.parent / "conf" / "estimator").glob("*.yaml")
-BUNDLED = sorted(path.stem for path in CHOICES if "_target_: estimators." in path.read_text())
+BUNDLED = sorted(
+    path.stem
+    for path in CHOICES
+    if "_target_: estimators." in path.read_text() and "rows_per_step" not in path.read_text()  # that is a learner
+)
 HEADER = "import jax, jax.numpy as jnp\nimport numpy as np\n\nclass Estimator:\n"
 ANSWER = """
         means = jnp.sqrt((mlp.weights**2).sum(axis=1) / (2 * np.pi))

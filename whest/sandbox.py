@@ -96,6 +96,10 @@ def enter_room(allowed: Sequence[str], writable: Sequence[str]) -> dict[str, boo
     found = libc.mount(b"tmpfs", os.fsencode(root), b"tmpfs", MS_NOSUID | MS_NODEV, b"size=1m") == 0
     furnished = [_furnish(libc, root, Path(path), MS_BIND | MS_REC) for path in allowed]
     furnished += [_furnish(libc, root, Path(path), MS_BIND) for path in writable]
+    if (root / "dev" / "shm").is_dir():  # other people's memory has no place here
+        furnished.append(
+            libc.mount(b"tmpfs", os.fsencode(root / "dev" / "shm"), b"tmpfs", MS_NOSUID | MS_NODEV, None) == 0
+        )
     (root / "proc").mkdir(exist_ok=True)
     own = libc.mount(b"proc", os.fsencode(root / "proc"), b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) == 0
     is_read_only = _set_read_only(libc, os.fsencode(root), [_inside(root, Path(path)) for path in writable])
