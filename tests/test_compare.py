@@ -72,6 +72,7 @@ def test_estimators_are_run_now_and_compared_in_words_files_and_mlflow(whest: Wh
     assert not Path(f"{place}-2").exists(), "nothing half-written"
 
 
+@pytest.mark.slow
 def test_seeds_split_an_error_into_bias_and_noise(whest: Whest) -> None:
     words = ("budget=1e5", "compare.runs=[monte_carlo,zeros]", "compare.by=estimator")
     refused = whest(*COMPARE, *words, "compare.seeds=[0,1]")

@@ -21,6 +21,8 @@ PORTING = (ROOT / "docs" / "porting.md").read_text()
 README = (ROOT / "README.md").read_text()
 NOT_RUN = {
     "make test": "it is what runs this",
+    "make peer": "an environment of its own; tests/test_peer_real.py needs it",
+    "leaderboard=ari": "a board of the exams that aren't run here",
     "make run": "its command is the first of the tutorial",
     "make ui": "a server; tests/test_page_browser.py and the tutorial start it",
     "DATE/TIME": "the name of a run that the reader has",
