@@ -39,7 +39,7 @@ PROTOCOLS = {
         for round_ in ("warmup", "phase1", "phase2")
         for rule in ("whest", "fherma")
     },
-    "prism": ("experiment=prism",),
+    "prism": ("experiment=prism", "data=generated"),  # pydocs differs with each Python
     "ari": ("experiment=ari",),
 }
 FLOPS = {
