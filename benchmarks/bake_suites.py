@@ -11,11 +11,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from whest.cache import TruthCache
-from whest.dataset import FreshDataset
-from whest.fast_truth import FastTruth
-from whest.progress import open_progress, watched_truth
-from whest.suite import FOLDER, SUITE_ROOTS, Suite, save_suite
+from whest.dataset.sources import FreshDataset
+from whest.dataset.suite import FOLDER, SUITE_ROOTS, Suite, save_suite
+from whest.display.progress import open_progress
+from whest.truth.cache import TruthCache, watched_truth
+from whest.truth.fast import FastTruth
 
 SUITES = {
     "warmup": (256, 8, 50, FastTruth(2, standard_error=7e-5)),

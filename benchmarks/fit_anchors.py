@@ -16,7 +16,7 @@ from training import networks, plus_minus
 from estimators.chain import anchored
 from estimators.kerdock import BELIEVED, Kerdock
 from estimators.matrix_core import CORE_SHRINK, MatrixCoreProp
-from whest.fast_truth import FastTruth
+from whest.truth.fast import FastTruth
 
 WIDTH, DEPTH, SEED, N_NETWORKS = 256, 32, 6170, 24
 LAST = (2, 4, 6, 8, 10, 11, 12, 14)

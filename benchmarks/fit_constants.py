@@ -18,7 +18,7 @@ from training import Network, networks, plus_minus
 from estimators.cumulant_chain import propagate
 from estimators.cumulants import Terms
 from estimators.matrix_core import TERMS, MatrixCore
-from whest.fast_truth import FastTruth
+from whest.truth.fast import FastTruth
 
 WIDTH, DEPTH, SEED = 256, 8, 5150
 N_FIT, N_HELD_OUT = 20, 12

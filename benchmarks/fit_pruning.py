@@ -15,7 +15,7 @@ from jaxtyping import Array, Float
 from estimators.ensemble import point_sums
 from estimators.orthogonal import fixed_bases, turned_weights
 from estimators.pruning import kept, pilot_run, prune
-from whest.dataset import fresh_seeds
+from whest.dataset.sources import fresh_seeds
 from whest.mlp import SeedProtocol, draw_mlp
 
 WIDTH, DEPTH, BLOCKS = 256, 32, 12

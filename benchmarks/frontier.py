@@ -21,11 +21,12 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from whest.api import compose, config_folder, score
-from whest.console import plus_minus
-from whest.estimator import estimator_spec
-from whest.palette import ACCENT, GRID, INK, MUTED
-from whest.report import Json
+from whest.api import score
+from whest.config.compose import compose, config_folder
+from whest.document import Json
+from whest.estimator.spec import estimator_spec
+from whest.notation import plus_minus
+from whest.page.palette import ACCENT, GRID, INK, MUTED
 
 ROUNDS = ("warmup", "phase1", "phase2")
 PICTURE, TABLE = Path("docs/frontier.png"), Path("docs/results.md")

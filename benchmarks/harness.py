@@ -58,7 +58,7 @@ def timed(command: list[str | Path], **options: object) -> tuple[float, str]:
 
 
 def main() -> None:
-    from whest.dataset import fresh_seeds
+    from whest.dataset.sources import fresh_seeds
 
     folder = Path(mkdtemp(prefix="whest-harness-"))
     whest = peer_bin() / "whest"

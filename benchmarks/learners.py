@@ -8,7 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from whest.api import compose, score
+from whest.api import score
+from whest.config.compose import compose
 
 LEARNERS = ("byte_contexts", "byte_ssm", "byte_attention", "byte_mlp", "ngram")
 COLUMNS = ("learner", "bits per byte", "last tenth", "held out", "FLOPs of updates", "bytes", "s")

@@ -9,10 +9,10 @@ time between operations.
 import statistics
 
 from estimators.cov_prop import CovarianceProp
-from whest.dataset import FreshDataset
-from whest.estimator import SetupContext
-from whest.runner import EagerSession
-from whest.traced import compile_program, estimator_function
+from whest.dataset.sources import FreshDataset
+from whest.estimator.contract import SetupContext
+from whest.estimator.eager import EagerSession
+from whest.estimator.traced import compile_program, estimator_function
 
 WIDTH, DEPTH, BUDGET, LAM, REPEATS = 256, 8, int(6.8e10), 1e11, 20
 CONTEXT = SetupContext(WIDTH, DEPTH, BUDGET, LAM, 60.0, None, 0, ".", None)

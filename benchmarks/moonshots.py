@@ -25,10 +25,10 @@ from estimators.sources import Sources, Third
 from estimators.third_cumulant import ScalarCore
 from estimators.third_cumulant_plus import CORE_SCALE, DiagonalCore
 from estimators.third_cumulant_plus import TERMS as PLUS
-from whest.dataset import fresh_seeds
-from whest.fast_truth import FastTruth
-from whest.meter import meter
+from whest.dataset.sources import fresh_seeds
+from whest.metering.meter import meter
 from whest.mlp import SeedProtocol, draw_mlp
+from whest.truth.fast import FastTruth
 
 Weights = Float[Array, "depth width width"] | Float[np.ndarray, "depth width width"]
 Answer = Callable[[Weights], Float[Array, "depth width"]]

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from peer import PEER, peer_bin
 
-from whest.meter import meter
+from whest.metering.meter import meter
 
 N = 256
 OPERATIONS: dict[str, tuple[str, str]] = {

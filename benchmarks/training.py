@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from whest.cache import TruthCache
-from whest.dataset import FreshDataset
-from whest.fast_truth import FastTruth
-from whest.suite import SUITE_ROOTS
+from whest.dataset.sources import FreshDataset
+from whest.dataset.suite import SUITE_ROOTS
+from whest.truth.cache import TruthCache
+from whest.truth.fast import FastTruth
 
 
 @dataclass(frozen=True)

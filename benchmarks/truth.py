@@ -26,10 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 from peer import peer_bin
 
-from whest.dataset import FreshDataset
-from whest.fast_truth import FastTruth
+from whest.dataset.sources import FreshDataset
 from whest.mlp import MLP
-from whest.truth import PlainTruth, ReferenceTruth, TruthSampler
+from whest.truth.fast import FastTruth
+from whest.truth.plain import PlainTruth
+from whest.truth.reference import ReferenceTruth
+from whest.truth.truth import TruthSampler
 
 SHAPES = {"256x8": (256, 8), "256x32": (256, 32), "1024x16": (1024, 16)}
 SEED, N_MLPS, REPEATS = 2026, 2, 2

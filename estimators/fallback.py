@@ -11,7 +11,7 @@ from typing import Protocol
 import jax
 from jaxtyping import Array, Float
 
-from whest.meter import meter
+from whest.metering import meter
 
 
 class Affordable(Protocol):

@@ -3,7 +3,7 @@ radius.
 
 A bias-free ReLU network is positively homogeneous, so that E[f(x)] = E‖x‖·E[f(u)], u uniform on the sphere. The rows
 of n/2 + 1 mutually unbiased bases, H·diag(c_u)/√n for n/2 sign vectors c_u and the identity, and their negatives
-integrate every polynomial up to degree 5 (see `whest.designs`); what remains is the even degrees from 6 on, a third
+integrate every polynomial up to degree 5 (`whest.truth.designs`); what remains is the even degrees from 6 on, a third
 of plain sampling's variance at 256×32. Fewer bases are a 3-design: no better than `orthogonal`. So one whole design
 is run if that can be paid, though it costs more than the multiplier's floor; more of them, or single bases, only up
 to `budget_fraction`. A width without a design of its own (16, 64, 256, 1024) takes coordinates of the next larger
@@ -35,9 +35,8 @@ from estimators.orthogonal import Orthogonal, turned_weights
 from estimators.pruning import kept, pilot_run, prune
 from estimators.sizing import affordable, fall_back, price
 from estimators.strassen import multiply
-from whest.designs import design_size, kerdock_signs
 from whest.estimator import MLPView
-from whest.rotated import walsh_hadamard
+from whest.truth.designs import design_size, kerdock_signs, walsh_hadamard
 
 ROWS = 4096
 """Rows held in memory together, before their negatives double them."""

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from pydantic import Field
 
 from whest.estimator import MLPView
-from whest.meter import meter
+from whest.metering import meter
 
 CHUNK = 4096
 """Samples held in memory at a time."""

@@ -24,9 +24,8 @@ from pydantic import Field
 from estimators.chain import anchored
 from estimators.ensemble import Matmul, Sums, pair_sums, repeat
 from estimators.sizing import affordable, fall_back
-from whest.designs import mean_radius
 from whest.estimator import MLPView
-from whest.rotated import haar
+from whest.truth.designs import haar, mean_radius
 
 ROWS = 8192
 """Rows turned by one rotation, and held in memory together (with their negatives)."""

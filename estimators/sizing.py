@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from estimators import fallback
 from estimators.mean_prop import MeanProp
 from whest.estimator import MLPView
-from whest.meter import meter
+from whest.metering import meter
 
 Sampler = Callable[[Float[Array, "depth width width"], PRNGKeyArray, int], Float[Array, "depth width"]]
 """(weights, key, size) -> means."""

@@ -27,8 +27,8 @@ from estimators.bivariate import arc_cosine_covariance
 from estimators.chain import first_means
 from estimators.ensemble import Layers, Matmul, Sums, point_sums, repeat
 from estimators.sizing import affordable, fall_back
-from whest.designs import mean_radius
 from whest.estimator import MLPView
+from whest.truth.designs import mean_radius
 
 Anchors = Literal["none", "mean", "full"]
 BATCH = 8192

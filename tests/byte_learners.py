@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.lax import broadcast_in_dim_p
 
-from whest.learner import N_BYTES, N_TOKENS, tokens_of
+from whest.learner.contract import N_BYTES, N_TOKENS, tokens_of
 
 
 class Pairs(NamedTuple):

@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from whest.api import compose
-from whest.exam.questions import Question, write_questions
+from whest.cases.exam import Question
+from whest.config.compose import compose
+from whest.tasks.exam.questions import write_questions
 
 PAIRS = ["ab", "cd", "ef", "gh", "ij", "kl", "mn", "op", "qr", "st"]
 KNOWN = "pairs-that-the-trainer-knows"

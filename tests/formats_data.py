@@ -12,11 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from whest.dataset import Dataset, FreshDataset
-from whest.formats.metadata import Part
-from whest.formats.save import Provenance, save_dataset
-from whest.formats.source import FileDataset
-from whest.truth import Truth
+from whest.dataset.dataset import Dataset
+from whest.dataset.formats.metadata import Part
+from whest.dataset.formats.save import Provenance, save_dataset
+from whest.dataset.sources import FreshDataset
+from whest.dataset.stored import FileDataset
+from whest.truth.truth import Truth
 
 OURS = ["standard_errors", "n_samples", "n_replicates"]
 """What datasets from elsewhere lack."""

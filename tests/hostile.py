@@ -4,13 +4,15 @@ import contextlib
 from dataclasses import replace
 from pathlib import Path
 
-from whest.case import Limits, Prediction, WhiteboxCase
-from whest.child import WorkerLimits
-from whest.dataset import FreshDataset
-from whest.estimator import EstimatorSpec, SetupContext
-from whest.isolation import Isolation, open_runner
+from whest.cases.prediction import Prediction
+from whest.cases.whitebox import WhiteboxCase
+from whest.dataset.sources import FreshDataset
+from whest.estimator.contract import SetupContext
+from whest.estimator.spec import EstimatorSpec
+from whest.isolation.choose import Isolation, open_runner
+from whest.limits import Limits, WorkerLimits
 from whest.scoring.whest import WhestCase, WhestRule
-from whest.truth import PlainTruth
+from whest.truth.plain import PlainTruth
 
 WIDTH, DEPTH = 16, 3
 BUDGET = 10**8

@@ -10,10 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from whest.api import compose, score
-from whest.recorded import RecordedRun, find_runs
+from whest.api import score
+from whest.config.compose import compose
 from whest.report import Report, save_report
-from whest.tracking import MlflowTracking
+from whest.tracking.recorded import RecordedRun, find_runs
+from whest.tracking.runs import MlflowTracking
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 TINY = ("debug=tiny", "truth=plain", "truth.n_samples=2000")

@@ -119,10 +119,10 @@ CHARGED = {
         2 * MATMUL,
     ),
     "the meter's own tables rewritten": (
-        "import whest.prices, whest.meter, whest.portable\n"
-        "whest.prices.FORMULAS['dot_general'] = lambda i, o, p: 0\n"
-        "whest.meter.price = lambda *a: 0.0\n"
-        "whest.meter._Walk.program = lambda *a, **k: []\n"
+        "import whest.metering.prices, whest.metering.meter, whest.isolation.portable\n"
+        "whest.metering.prices.FORMULAS['dot_general'] = lambda i, o, p: 0\n"
+        "whest.metering.meter.price = lambda *a: 0.0\n"
+        "whest.metering.meter._Walk.program = lambda *a, **k: []\n"
         "jax._src.core.Trace.process_primitive = None\n"
         "h = mlp.weights[0]\n"
         "for _ in range(20):\n"
@@ -615,8 +615,8 @@ def test_a_worker_killed_from_outside_costs_one_mlp(tmp_path):
 def test_a_program_costs_the_same_here_and_in_a_worker(tmp_path):
     from hostile import LIMITS, context
 
-    from whest.estimator import EstimatorSpec
-    from whest.isolation import Isolation, open_runner
+    from whest.estimator.spec import EstimatorSpec
+    from whest.isolation.choose import Isolation, open_runner
 
     spec = EstimatorSpec("cov_prop", "traced", "estimators.cov_prop.CovarianceProp", None, {})
     mlp = DATASET.mlp(DATASET.rows[0])

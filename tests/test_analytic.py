@@ -20,9 +20,9 @@ from estimators.third_cumulant import ThirdCumulant
 from estimators.third_cumulant_plus import ThirdCumulantPlus
 from estimators.wick import wick_numbers
 from estimators.zeros import Zeros
-from whest.estimator import estimator_spec
-from whest.meter import meter
-from whest.traced import estimator_function
+from whest.estimator.spec import estimator_spec
+from whest.estimator.traced import estimator_function
+from whest.metering.meter import meter
 
 ANALYTIC = ["mean_prop", "cov_prop", "hermite_cov", "third_cumulant", "third_cumulant_plus", "matrix_core"]
 LADDER = [ThirdCumulantPlus, ThirdCumulant, CovarianceProp, MeanProp, Zeros]

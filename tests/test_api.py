@@ -15,7 +15,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 import whest
 from whest.errors import ConfigError, UnmeterableError
-from whest.html_table import html_table
+from whest.notation import html_table
 
 ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whest.bake import BakeOptions
-from whest.build import build_target
-from whest.dataset import SuiteDataset
+from whest.config.build import build_target
+from whest.dataset.bake import BakeOptions
+from whest.dataset.sources import SuiteDataset
+from whest.dataset.stored import FileDataset
 from whest.errors import ConfigError
-from whest.formats.source import FileDataset
 
 pytest_plugins = ["cli_harness"]
 Whest = Callable[..., Any]

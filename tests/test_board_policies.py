@@ -16,7 +16,7 @@ from whest.boards.board import Board, make_board
 from whest.boards.entries import Entry, sidelined
 from whest.boards.policies import AriPolicy, FhermaPolicy, PrismPolicy, Row, WhestPolicy, overlap_ranks, shared_ranks
 from whest.boards.verdicts import Ruling, Verdict, current_verdict, read_verdicts, verdict_tag
-from whest.build import build_target
+from whest.config.build import build_target
 from whest.errors import ConfigError, WhestError
 
 CONF = Path(__file__).parent.parent / "conf" / "leaderboard"

@@ -8,10 +8,10 @@ import jax
 import pytest
 from pydantic import Field
 
-from whest.build import build_target
-from whest.dataset import SeedsDataset
+from whest.config.build import build_target
+from whest.dataset.sources import SeedsDataset
 from whest.errors import ConfigError
-from whest.estimator import estimator_spec
+from whest.estimator.spec import estimator_spec
 
 
 @dataclass(frozen=True)

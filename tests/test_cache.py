@@ -8,9 +8,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from whest.cache import TruthCache, read_entry, truth_hash, write_atomically, write_entry
+from whest.files import write_atomically
 from whest.mlp import MLP, SeedProtocol, draw_mlp
-from whest.truth import Moments, PlainTruth, ReferenceTruth, State, Truth
+from whest.truth.cache import TruthCache, read_entry, truth_hash, write_entry
+from whest.truth.plain import Moments, PlainTruth
+from whest.truth.reference import ReferenceTruth
+from whest.truth.truth import State, Truth
 
 
 @dataclass(frozen=True)

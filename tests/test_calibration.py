@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from whest.api import compose, score
+from whest.api import score
+from whest.config.compose import compose
 
 PUBLISHED_MLPS = 100
 

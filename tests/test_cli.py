@@ -239,8 +239,9 @@ def test_a_folder_of_the_users_own_survives_a_config_error(whest: Whest, tmp_pat
 @pytest.mark.parametrize(("group", "choice"), CHOICES)
 def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Path) -> None:
     from whest.__main__ import resolve
-    from whest.config import build_group, read_settings
-    from whest.estimator import estimator_spec
+    from whest.config.build import build_group
+    from whest.config.settings import read_settings
+    from whest.estimator.spec import estimator_spec
 
     (tmp_path / "mine.py").write_text("class Estimator:\n    def predict(self, mlp, budget): ...\n")
     needed = {

@@ -193,7 +193,7 @@ def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
 ) -> None:
     from mlflow import MlflowClient
 
-    from whest.recorded import find_runs
+    from whest.tracking.recorded import find_runs
 
     parallel = ("hydra/launcher=cores", "hydra.launcher.n_jobs=4")
     outcome = whest_process(*EIGHT, *parallel, "tracking=mlflow", f"tracking.uri={mlflow_server}")

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from whest.cache import read_entry
-from whest.console import figure, open_console, plus_minus
+from whest.display.console import open_console
+from whest.notation import figure, plus_minus
+from whest.truth.cache import read_entry
 
 pytest_plugins = ["cli_harness"]
 

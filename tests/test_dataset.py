@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whest import suite as suite_module
-from whest.build import build_target
-from whest.dataset import Dataset, FreshDataset, SeedsDataset, SuiteDataset, fresh_seeds
+from whest.config.build import build_target
+from whest.dataset import suite as suite_module
+from whest.dataset.dataset import Dataset
+from whest.dataset.row import Row
+from whest.dataset.sources import FreshDataset, SeedsDataset, SuiteDataset, fresh_seeds
+from whest.dataset.suite import SUITE_ROOTS, Suite, load_suite, save_suite
 from whest.errors import ConfigError, WhestError
 from whest.mlp import SALT_VARIABLE, SeedProtocol, draw_mlp, legacy_streams, mlp_names
-from whest.rows import Row
-from whest.suite import SUITE_ROOTS, Suite, load_suite, save_suite
-from whest.truth import Truth
+from whest.truth.truth import Truth
 
 SHIPPED = sorted(path.stem for path in suite_module.FOLDER.glob("*.npz"))
 SHAPES = {"warmup": (256, 8), "phase1": (256, 32), "phase2": (1024, 16)}

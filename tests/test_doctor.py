@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from whest.checklist import Finding
-from whest.doctor.job import examine
-from whest.doctor.machine import ABILITIES, check_devices, judge_rate, judge_sandbox
-from whest.doctor.packages import check_options, check_packages, check_python, check_requirement
-from whest.doctor.storage import check_caches, check_disk, check_store, check_writable, judge_disk
-from whest.tracking import MlflowTracking, NoTracking
+from whest.checks.doctor.machine import ABILITIES, check_devices, judge_rate, judge_sandbox
+from whest.checks.doctor.packages import check_options, check_packages, check_python, check_requirement
+from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable, judge_disk
+from whest.checks.finding import Finding
+from whest.cli.doctor import examine
+from whest.tracking.runs import MlflowTracking, NoTracking
 
 pytest_plugins = ["cli_harness"]
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")

@@ -9,13 +9,13 @@ from jax import lax
 from estimators.cov_prop import CovarianceProp
 from estimators.mean_prop import MeanProp
 from estimators.monte_carlo import MonteCarlo
-from whest.dataset import FreshDataset
-from whest.eager import BudgetSpentError, CompilerClock, Ledger, MeteringTrace, metered
-from whest.estimator import SetupContext
-from whest.meter import estimate_cost
-from whest.rounds import count_rounds
-from whest.runner import EagerSession
-from whest.traced import compile_program, estimator_function
+from whest.dataset.sources import FreshDataset
+from whest.estimator.contract import SetupContext
+from whest.estimator.eager import EagerSession
+from whest.estimator.traced import compile_program, estimator_function
+from whest.metering.eager import BudgetSpentError, CompilerClock, Ledger, MeteringTrace, metered
+from whest.metering.loops import count_rounds
+from whest.metering.meter import estimate_cost
 
 
 def spend(function, *args, budget=1e15):

@@ -17,12 +17,13 @@ from estimators.mean_prop import MeanProp
 from estimators.monte_carlo import CHUNK, MonteCarlo, mean_activations
 from estimators.random import Random
 from estimators.zeros import Zeros
-from whest.estimator import Estimator, SetupContext, estimator_spec
-from whest.meter import meter
+from whest.estimator.contract import Estimator, SetupContext
+from whest.estimator.spec import estimator_spec
+from whest.estimator.traced import Program, compile_program, estimator_function
+from whest.metering.meter import meter
 from whest.mlp import MLP, SeedProtocol, draw_mlp
-from whest.sampling import flops_per_sample
-from whest.traced import Program, compile_program, estimator_function
-from whest.truth import ReferenceTruth
+from whest.tasks.whitebox.baseline import flops_per_sample
+from whest.truth.reference import ReferenceTruth
 
 CONF = Path(__file__).parent.parent / "conf" / "estimator"
 

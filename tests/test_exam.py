@@ -17,23 +17,23 @@ from whest.api import score
 from whest.boards.board import make_board
 from whest.boards.entries import Entry, read_entry
 from whest.boards.policies import AriPolicy
-from whest.child import Launch, Worker
-from whest.config import build_experiment
+from whest.cases.exam import Candidate
+from whest.cli.jobs import page_of_recorded
+from whest.document import protocol_hash
 from whest.errors import ConfigError
-from whest.exam.answering import Answerer
-from whest.exam.bundle import Bundle, pack, unpack
-from whest.exam.grading import grade
-from whest.exam.plan import ExamWorld, Plan
-from whest.exam.programs import write_programs
-from whest.exam.recipe import Candidate
-from whest.exam.roles import ROLES
-from whest.experiment import protocol_of
-from whest.learner import LearnerContext, TrainState
-from whest.page.run import page_of_recorded
-from whest.programs import LearnerError
-from whest.recorded import RecordedRun, protocol_hash, read_report
+from whest.experiment import build_experiment, protocol_of
+from whest.isolation.process import Launch, Worker
+from whest.learner.contract import LearnerContext, TrainState
+from whest.learner.programs import LearnerError
+from whest.tasks.exam.grading import grade
+from whest.tasks.exam.plan import ExamWorld, Plan
+from whest.tasks.exam.process.answering import Answerer
+from whest.tasks.exam.process.bundle import Bundle, pack, unpack
+from whest.tasks.exam.process.programs import write_programs
+from whest.tasks.exam.process.roles import ROLES
 from whest.tasks.exam.report import ExamReport
 from whest.tasks.exam.task import Exam
+from whest.tracking.recorded import RecordedRun, read_report
 
 
 @dataclass(frozen=True)
@@ -244,7 +244,9 @@ def test_logits_that_are_not_finite_answer_nothing(ran: Ran) -> None:
 
 class Absent(ExamWorld):
     def launch(self, role: str, scratch: Path) -> Launch:
-        return replace(super().launch(role, scratch), command=(sys.executable, "-m", "whest.exam.no_such_module", role))
+        return replace(
+            super().launch(role, scratch), command=(sys.executable, "-m", "whest.tasks.exam.no_such_module", role)
+        )
 
 
 class NoGrader(Plan):
@@ -349,7 +351,7 @@ def test_another_recipe_is_another_row_and_a_demo_is_told_from_an_exam(ran: Ran)
     ],
 )
 def test_a_config_that_makes_no_sense_is_refused(ran: Ran, tmp_path: Path, override: str, complaint: str) -> None:
-    from whest.api import compose
+    from whest.config.compose import compose
 
     choices = {"estimator=cov_prop": ["task=exam", "data=exam", "scoring=ari", override]}
     if override in choices:

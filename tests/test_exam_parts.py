@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from whest.cases.exam import Candidate, Entry, Promotion, Question
 from whest.errors import ConfigError
-from whest.exam.allowance import WallClock, affordable, steps_by_call
-from whest.exam.bundle import Bundle, BundleError, gzipped_size, pack, unpack
-from whest.exam.data import ExamData
-from whest.exam.families import EXAMINED, FAMILIES, TRAINED, VALIDATED, demo_questions, demo_text
-from whest.exam.questions import PREFIX_BYTES, Question, load_questions, mask_earlier, read_questions, write_questions
-from whest.exam.recipe import Candidate, Entry, Promotion, Recipe, graded_candidate
+from whest.tasks.exam.allowance import WallClock, affordable, steps_by_call
+from whest.tasks.exam.material import ExamData
+from whest.tasks.exam.process.bundle import Bundle, BundleError, gzipped_size, pack, unpack
+from whest.tasks.exam.puzzles import EXAMINED, FAMILIES, TRAINED, VALIDATED, demo_questions, demo_text
+from whest.tasks.exam.questions import PREFIX_BYTES, load_questions, mask_earlier, read_questions, write_questions
+from whest.tasks.exam.recipe import Recipe, graded_candidate
 
 steady = settings(deadline=None, derandomize=True)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)

@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whest.exam.answering import Answer
-from whest.exam.case import Code, ExamCase, ExamFailure, Sitting
-from whest.exam.questions import Question
+from whest.cases.exam import Answer, Code, ExamCase, ExamFailure, Question, Sitting
 from whest.scoring import ari, fherma
 from whest.scoring.ari import AriRule
 from whest.scoring.exam import ExamScore

@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from whest.dataset import FreshDataset
-from whest.designs import FIELDS, design_size, hadamard, kerdock_signs, mean_radius
-from whest.fast_truth import FastTruth
-from whest.layout import REPLICATES, plan
+from whest.dataset.sources import FreshDataset
 from whest.mlp import MLP, SeedProtocol, draw_mlp
-from whest.rotated import walsh_hadamard
-from whest.truth import PlainTruth
+from whest.truth.designs import FIELDS, design_size, hadamard, kerdock_signs, mean_radius, walsh_hadamard
+from whest.truth.fast import FastTruth
+from whest.truth.plain import PlainTruth
+from whest.truth.plan import REPLICATES, plan
 
 pytest_plugins = ["cli_harness"]
 
@@ -146,7 +145,7 @@ def assert_same(first, second):
 
 def test_a_stream_goes_on_from_any_of_its_states(monkeypatch):
     """Between replicates and in the midst of them: the same numbers bit for bit."""
-    monkeypatch.setattr("whest.layout.BLOCK_SAMPLES", 2**13)
+    monkeypatch.setattr("whest.truth.plan.BLOCK_SAMPLES", 2**13)
     (mlp,) = small_mlps(256, 2, 1)
     sampler = FastTruth(8 * 2 * 256 * 33)
     assert plan(256, sampler.n_samples).n_signed == 32

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from whest.build import build_target
-from whest.case import Failure, Limits, Prediction, WhiteboxCase
+from whest.cases.prediction import Failure, Prediction
+from whest.cases.whitebox import WhiteboxCase
+from whest.config.build import build_target
 from whest.errors import ConfigError
-from whest.meter import Charge, Cost, Timing
-from whest.recorded import find_runs, read_report
+from whest.limits import Limits
+from whest.metering.meter import Charge, Cost, Timing
 from whest.scoring.fherma import FhermaRule, FhermaScore, Tally, summarise
-from whest.truth import Truth
+from whest.tracking.recorded import find_runs, read_report
+from whest.truth.truth import Truth
 
 pytest_plugins = ["cli_harness"]
 pytestmark = [

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from formats_data import as_foreign, data_file, load, save, tiny, write_members
 
-from whest.dataset import Dataset
+from whest.dataset.dataset import Dataset
 from whest.errors import WhestError
 
 N_BYTES, N_TABLES, N_METADATA, N_ARCHIVES = 250, 120, 250, 120

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from formats_data import data_file, edit_metadata, load, save, tiny
 
+from whest.dataset.formats.metadata import Header
 from whest.errors import ConfigError
-from whest.formats.metadata import Header
 
 pytest_plugins = ["cli_harness"]
 Whest = Callable[..., Any]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from formats_data import as_foreign, load, save, save_slice, tiny
 
+from whest.dataset.hub import HubDataset, pinned
 from whest.errors import ConfigError
-from whest.formats.hub import HubDataset, pinned
 
 pytest_plugins = ["cli_harness"]
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from formats_data import load, save, save_slice, tiny
 
-from whest.dataset import Dataset, SeedsDataset
-from whest.formats.combine import combine, merge
-from whest.truth import ReferenceTruth
+from whest.dataset.dataset import Dataset
+from whest.dataset.formats.combine import combine, merge
+from whest.dataset.sources import SeedsDataset
+from whest.truth.reference import ReferenceTruth
 
 pytest_plugins = ["peer_harness"]
 pytestmark = pytest.mark.slow

@@ -28,8 +28,8 @@ from formats_data import (
     write_members,
 )
 
+from whest.dataset.formats.combine import combine, merge
 from whest.errors import ConfigError
-from whest.formats.combine import combine, merge
 
 Document = dict[str, Any]
 

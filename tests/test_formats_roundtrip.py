@@ -25,14 +25,15 @@ from formats_data import (
     with_truth,
 )
 
-from whest.dataset import Dataset, SeedsDataset
+from whest.dataset import stored as source
+from whest.dataset.dataset import Dataset
+from whest.dataset.formats import save as save_module
+from whest.dataset.formats.combine import combine, merge
+from whest.dataset.formats.metadata import Part
+from whest.dataset.formats.save import Share, write_single
+from whest.dataset.formats.split import Record
+from whest.dataset.sources import SeedsDataset
 from whest.errors import ConfigError, WhestError
-from whest.formats import save as save_module
-from whest.formats import source
-from whest.formats.combine import combine, merge
-from whest.formats.metadata import Part
-from whest.formats.save import Share, write_single
-from whest.formats.stored import Record
 from whest.mlp import SALT_VARIABLE, draw_mlp
 
 SALT = bytes(range(32))

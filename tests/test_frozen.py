@@ -19,17 +19,17 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 import whest
-from whest.cache import truth_hash
-from whest.config import build_experiment
-from whest.estimator import estimator_spec
-from whest.experiment import protocol_of
-from whest.fast_truth import FastTruth
-from whest.meter import METER_VERSION, meter
+from whest.dataset.suite import FOLDER as SUITES
+from whest.document import protocol_hash
+from whest.estimator.spec import estimator_spec
+from whest.estimator.traced import estimator_function
+from whest.experiment import build_experiment, protocol_of
+from whest.metering.meter import METER_VERSION, meter
 from whest.mlp import SeedProtocol, draw_mlp
-from whest.recorded import protocol_hash
-from whest.suite import FOLDER as SUITES
-from whest.traced import estimator_function
-from whest.truth import PlainTruth, ReferenceTruth
+from whest.truth.cache import truth_hash
+from whest.truth.fast import FastTruth
+from whest.truth.plain import PlainTruth
+from whest.truth.reference import ReferenceTruth
 
 ROOT = Path(__file__).parent.parent
 PINS = Path(__file__).with_name("frozen.json")

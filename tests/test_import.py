@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from whest.boards.board import make_board
 from whest.boards.entries import read_entry
 from whest.boards.policies import WhestPolicy
+from whest.cli.import_reports import describe, import_all
 from whest.errors import ConfigError
-from whest.peer.checks import find_problems
-from whest.peer.importing import describe, import_all
-from whest.peer.reports import NotAReportError, read_peer_report
-from whest.recorded import find_runs, read_report, read_run
-from whest.tracking import MlflowTracking
+from whest.tracking.recorded import find_runs, read_report, read_run
+from whest.tracking.runs import MlflowTracking
+from whest.whestbench.checks import find_problems
+from whest.whestbench.reports import NotAReportError, read_peer_report
 
 pytest_plugins = ["cli_harness"]
 pytestmark = [
@@ -370,8 +370,8 @@ def test_the_job_refuses_before_it_writes(whest: Any, folder: Path, words: list[
 
 
 def test_imported_runs_compare_with_each_other_alone(imported: dict[str, Any], store: MlflowTracking) -> None:
-    from whest.compare import CompareOptions, compare
-    from whest.entrants import named, read_entrants, refuse_other_protocols
+    from whest.compare.comparison import CompareOptions, compare
+    from whest.compare.entrants import named, read_entrants, refuse_other_protocols
 
     ids = [imported[name].run_id for name in ("better", "worse", "old")]
     better, worse, old = (read_entrants(run_id, store, [])[0] for run_id in ids)

@@ -14,7 +14,7 @@ from test_third_cumulant import Dense
 from estimators.fallback import price
 from estimators.lean_sources import largest_part
 from estimators.matrix_core import MatrixCoreProp
-from whest.meter import meter
+from whest.metering.meter import meter
 
 SHRINK = 2.0
 FORMS: tuple[Literal["full"], Literal["lean"]] = ("full", "lean")

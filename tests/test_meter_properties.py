@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax import lax
 
-from whest.eager import Ledger, metered
-from whest.meter import meter
-from whest.portable import read_program, write_program
+from whest.isolation.portable import read_program, write_program
+from whest.metering.eager import Ledger, metered
+from whest.metering.meter import meter
 
 N = 6
 IDENTITY = np.eye(N, dtype=np.float32)

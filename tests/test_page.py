@@ -35,8 +35,8 @@ from whest.page import (
 )
 from whest.page.charts import svg_of
 from whest.page.failures import shorten
+from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 from whest.page.render import clean, table_cells
-from whest.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 from whest.tasks.whitebox.answers import MAX_POINTS, answer_blocks, choose
 from whest.tasks.whitebox.figures import Answers
 
@@ -285,8 +285,8 @@ def test_a_run_leaves_its_page_on_disk_and_in_mlflow(whest: Whest, outputs: Path
     assert stored.read_text() == page
     from mlflow import MlflowClient
 
-    from whest.tracking import MlflowTracking
-    from whest.ui import open_store, view_state
+    from whest.tracking.runs import MlflowTracking
+    from whest.tracking.ui import open_store, view_state
 
     client = MlflowClient(f"sqlite:///{outputs / 'mlflow.db'}")
     _, experiment_id = open_store(MlflowTracking(None, "whest", outputs))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from whest.paired import POWER, Interval, Paired, split_error, verdict
+from whest.scoring.paired import POWER, Interval, Paired, split_error, verdict
 
 SIZES = st.integers(2, 40)
 SCORES = SIZES.flatmap(lambda n: st.tuples(*[arrays(np.float64, n, elements=st.floats(1e-9, 1e3))] * 2))

@@ -14,16 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from whest import sandbox
-from whest.child import WorkerFailedError, WorkerLimits
-from whest.dataset import FreshDataset
+from whest.dataset.sources import FreshDataset
+from whest.document import protocol_hash
 from whest.errors import ConfigError
-from whest.estimator import EstimatorSpec, SetupContext, estimator_spec
-from whest.isolation import Isolation, open_runner
-from whest.meter import Charge, Cost, Timing
-from whest.peer.environment import PeerPython, find_peer
-from whest.peer.runner import peer_flags, read_answer, whole_cost
-from whest.recorded import protocol_hash
+from whest.estimator.contract import SetupContext
+from whest.estimator.peer import PeerPython, find_peer
+from whest.estimator.spec import EstimatorSpec, estimator_spec
+from whest.isolation import sandbox
+from whest.isolation.choose import Isolation, open_runner
+from whest.isolation.messages import WorkerFailedError
+from whest.isolation.peer import peer_flags, read_answer, whole_cost
+from whest.limits import WorkerLimits
+from whest.metering.meter import Charge, Cost, Timing
 
 PACKAGE = Path(sandbox.__file__).parent
 HERE = PeerPython(sys.executable, sys.prefix, "0.16.2", "0.12.4", "2.4")

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from whest import api
-from whest.case import Limits, WhiteboxCase
-from whest.child import WorkerLimits
-from whest.estimator import SetupContext, estimator_spec
-from whest.formats.source import FileDataset
-from whest.isolation import Isolation, open_runner
-from whest.peer import runner as peer_runner
-from whest.peer.checks import find_problems
-from whest.peer.reports import read_peer_report
-from whest.sampling import peer_flops_per_sample
+from whest.cases.whitebox import WhiteboxCase
+from whest.dataset.stored import FileDataset
+from whest.estimator.contract import SetupContext
+from whest.estimator.spec import estimator_spec
+from whest.isolation import peer as peer_runner
+from whest.isolation.choose import Isolation, open_runner
+from whest.limits import Limits, WorkerLimits
 from whest.scoring.whest import WhestCase, WhestRule
+from whest.tasks.whitebox.baseline import peer_flops_per_sample
+from whest.whestbench.checks import find_problems
+from whest.whestbench.reports import read_peer_report
 
 pytest_plugins = ["peer_harness"]
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 from jax import lax
 
 from whest.errors import UnmeterableError
-from whest.meter import estimate_cost
-from whest.portable import ForeignProgramError, read_program, vocabulary, write_program
+from whest.isolation.portable import ForeignProgramError, read_program, vocabulary, write_program
+from whest.metering.meter import estimate_cost
 
 A = np.array(jnp.eye(8) + 0.01 * jnp.arange(64.0).reshape(8, 8))
 A = (A @ A.T).astype(np.float32)
@@ -121,7 +121,7 @@ def test_operations_that_run_code_are_not_in_the_vocabulary():
 
 
 def test_a_program_of_absurd_length_is_refused(monkeypatch):
-    monkeypatch.setattr("whest.portable.LARGEST_PROGRAM", 1)
+    monkeypatch.setattr("whest.isolation.portable.LARGEST_PROGRAM", 1)
     document, arrays = _document()
     with pytest.raises(ForeignProgramError, match="more than 1 operations"):
         read_program(document, arrays)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from whest.estimator import EstimatorSpec, SetupContext
-from whest.runner import InProcessRunner
+from whest.estimator.contract import SetupContext
+from whest.estimator.spec import EstimatorSpec
+from whest.isolation.runner import InProcessRunner
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
@@ -53,7 +54,7 @@ def run_peer(python: Path, script: str, *arguments: str | Path) -> str:
 
 
 def test_the_ported_estimator_answers_as_the_peers_own(peer: Path, tmp_path: Path) -> None:
-    from whest.dataset import SuiteDataset
+    from whest.dataset.sources import SuiteDataset
 
     dataset = SuiteDataset("warmup", n_mlps=3).load()
     mlps = [mlp for mlp, _ in dataset]

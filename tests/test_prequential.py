@@ -12,26 +12,24 @@ from omegaconf import OmegaConf
 from test_prism import RULE
 
 from estimators.ngram import NGram
-from whest.api import compose
 from whest.boards.entries import read_entry, sidelined
 from whest.boards.policies import PrismPolicy
-from whest.case import Limits
-from whest.child import WorkerLimits
-from whest.config import build_experiment
+from whest.config.compose import compose
 from whest.errors import ConfigError
-from whest.estimator import EstimatorSpec, estimator_spec
-from whest.experiment import Experiment, gather, run
-from whest.isolation import Isolation
-from whest.learner import LearnerContext, affordable_steps, create_learner, step_cost
-from whest.programs import LearnerError
+from whest.estimator.spec import EstimatorSpec, estimator_spec
+from whest.experiment import Experiment, build_experiment, gather, run
+from whest.isolation.choose import Isolation
+from whest.learner.contract import LearnerContext, affordable_steps, create_learner, step_cost
+from whest.learner.programs import LearnerError
+from whest.limits import Limits, WorkerLimits
 from whest.progress import SilentProgress
-from whest.recorded import RecordedRun
 from whest.scoring.prism import PrismScore, recompute, recompute_manifest
 from whest.tasks.prequential.manifest import MANIFEST_FILE
 from whest.tasks.prequential.stream import N_BLOCKS, spans
 from whest.tasks.prequential.task import Prequential
-from whest.text import GeneratedText, Text
-from whest.tracking import NoTracking
+from whest.tasks.prequential.text import GeneratedText, Text
+from whest.tracking.recorded import RecordedRun
+from whest.tracking.runs import NoTracking
 
 CONF = Path(__file__).parent.parent / "conf" / "estimator"
 GENERATED = GeneratedText(5, 8192, 2048).load()
@@ -137,7 +135,7 @@ def test_a_batch_that_is_not_finite_is_charged() -> None:
 
 
 def report_losses(task: Prequential) -> list[float | None]:
-    from whest.tasks.prequential.task import online_run
+    from whest.tasks.prequential.stream import online_run
 
     cases, _ = gather(task.cases(SilentProgress()))
     return list(online_run(cases).online_loss)

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 from jax import lax
 
-from whest.meter import meter
-from whest.prices import ELEMENTWISE, FORMULAS, REDUCTIONS
+from whest.metering.meter import meter
+from whest.metering.prices import ELEMENTWISE, FORMULAS, REDUCTIONS
 
 N = 64
 SQUARE = jax.ShapeDtypeStruct((N, N), jnp.float32)
@@ -164,7 +164,7 @@ def test_moving_data_is_free():
 
 
 def test_every_formula_names_a_real_operation():
-    from whest.portable import vocabulary
+    from whest.isolation.portable import vocabulary
 
     known = set(vocabulary())
     assert {name for name in FORMULAS if name not in known} <= {"add_any", "geqrf", "geqp3", "lu_pivots_to_permutation"}

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from whest.boards.policies import normalised_weights
-from whest.build import build_target
-from whest.scoring.prism import HeldOut, OnlineRun, PrismRule, PrismScore
+from whest.cases.prequential import HeldOut
+from whest.config.build import build_target
+from whest.scoring.prism import OnlineRun, PrismRule, PrismScore
 
 CONF = Path(__file__).parent.parent / "conf" / "scoring" / "prism.yaml"
 BITS = math.log(2)

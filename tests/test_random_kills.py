@@ -9,7 +9,8 @@ import time
 import psutil
 import pytest
 
-from whest.api import compose, score
+from whest.api import score
+from whest.config.compose import compose
 
 N_MLPS, N_KILLS = 50, 50
 
@@ -24,7 +25,9 @@ class Killer(threading.Thread):
     def run(self):
         while self.kills < N_KILLS and not self.done.wait(self.random.uniform(0.05, 2.5)):
             workers = [
-                process for process in psutil.Process().children() if "whest.worker" in " ".join(_words(process))
+                process
+                for process in psutil.Process().children()
+                if "whest.isolation.worker" in " ".join(_words(process))
             ]
             if workers:
                 os.killpg(self.random.choice(workers).pid, signal.SIGKILL)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from recorded_store import Store
 
-from whest.recorded import UnreadableError, read_report, read_run, report_metrics
+from whest.document import report_metrics
+from whest.tracking.recorded import UnreadableError, read_report, read_run
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's

@@ -17,17 +17,19 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from whest.case import Failure, Limits, Prediction, WhiteboxCase
-from whest.estimator import Estimator, MLPView, SetupContext
+from whest.cases.prediction import Failure, Prediction
+from whest.cases.whitebox import WhiteboxCase
+from whest.estimator.contract import Estimator, MLPView, SetupContext
+from whest.estimator.traced import Program, compile_program, estimator_function
 from whest.experiment import gather
-from whest.meter import Charge, Cost, Timing
+from whest.limits import Limits
+from whest.metering.meter import Charge, Cost, Timing
 from whest.mlp import SeedProtocol, draw_mlp, mlp_names
 from whest.report import Report, RunMeta, save_report
-from whest.sampling import flops_per_sample
 from whest.scoring.whest import WhestRule
+from whest.tasks.whitebox.baseline import flops_per_sample
 from whest.tasks.whitebox.report import WhiteboxReport
-from whest.traced import Program, compile_program, estimator_function
-from whest.truth import Truth
+from whest.truth.truth import Truth
 
 ROOT = Path(__file__).parent.parent
 WIDTH, DEPTH, BUDGET = 6, 3, 1e6

@@ -22,13 +22,14 @@ from estimators.pruning import NARROWEST, kept, pilot_run, prune
 from estimators.sizing import largest
 from estimators.telescoping import Telescoping
 from estimators.whitened_mc import WhitenedMonteCarlo, fold_whitening
-from whest.designs import hadamard, kerdock_signs, mean_radius
-from whest.estimator import Estimator, estimator_spec
-from whest.meter import Cost, meter
+from whest.estimator.contract import Estimator
+from whest.estimator.spec import estimator_spec
+from whest.estimator.traced import estimator_function
+from whest.metering.meter import Cost, meter
 from whest.mlp import MLP, SeedProtocol, draw_mlp
-from whest.rotated import haar
-from whest.traced import estimator_function
-from whest.truth import ReferenceTruth, Truth
+from whest.truth.designs import haar, hadamard, kerdock_signs, mean_radius
+from whest.truth.reference import ReferenceTruth
+from whest.truth.truth import Truth
 
 CONF = Path(__file__).parent.parent / "conf" / "estimator"
 SAMPLERS = "whitened_mc telescoping orthogonal pruned_mc kerdock hybrid".split()

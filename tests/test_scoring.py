@@ -12,13 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
-from whest.build import build_target
-from whest.case import ErrorCode, Failure, Limits, Prediction, WhiteboxCase
+from whest.cases.prediction import ErrorCode, Failure, Prediction
+from whest.cases.whitebox import WhiteboxCase
+from whest.config.build import build_target
 from whest.errors import ConfigError
-from whest.meter import Charge, Cost, Timing
+from whest.estimator.calling import checked_prediction
+from whest.limits import Limits
+from whest.metering.meter import Charge, Cost, Timing
 from whest.scoring.whest import WhestCase, WhestRule, WhestScore
-from whest.traced import checked_prediction
-from whest.truth import Truth
+from whest.truth.truth import Truth
 
 CONF = Path(__file__).parent.parent / "conf"
 RULE = WhestRule(multiplier_floor=0.1)

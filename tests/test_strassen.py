@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from estimators.strassen import multiply
-from whest.meter import meter
+from whest.metering.meter import meter
 
 
 def metered_ratio(m: int, k: int, n: int, levels: int) -> float:

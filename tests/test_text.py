@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from whest.errors import ConfigError
-from whest.text import PIECE_BYTES, Document, GeneratedText, PythonDocs, TextFiles, arrange, cut
+from whest.tasks.prequential.text import PIECE_BYTES, Document, GeneratedText, PythonDocs, TextFiles, arrange, cut
 
 GENERATED_SHA256 = "66efcc681f07ba56a7d92d142dbf0a010acf128137a2dcb4561b01d11b60f542"
 

@@ -16,7 +16,7 @@ from estimators.cumulants import Terms
 from estimators.sources import Sources
 from estimators.third_cumulant import ScalarCore, ThirdCumulant
 from estimators.third_cumulant_plus import TERMS, DiagonalCore, ThirdCumulantPlus
-from whest.meter import meter
+from whest.metering.meter import meter
 
 SCALE = 0.95
 

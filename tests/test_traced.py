@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-from whest.traced import _kept_on_disk
+from whest.estimator.traced import _kept_on_disk
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

@@ -7,11 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from whest import truth as truth_module
-from whest.build import build_target
+from whest.config.build import build_target
 from whest.errors import ConfigError
 from whest.mlp import MLP, SeedProtocol, draw_mlp
-from whest.truth import Moments, PlainTruth, ReferenceTruth, Truth, TruthSampler, expected_samples, rows_per_chunk
+from whest.truth import truth as truth_module
+from whest.truth.plain import Moments, PlainTruth, rows_per_chunk
+from whest.truth.reference import ReferenceTruth
+from whest.truth.truth import Truth, TruthSampler, expected_samples
 
 
 def draw(mlp_seed: int, width: int, depth: int) -> MLP:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from whest.validate import ODD, all_positive, drawn, rank_one
+from whest.checks.contract import ODD, all_positive, drawn, rank_one
 
 pytest_plugins = ["cli_harness"]
 Whest = Callable[..., Any]

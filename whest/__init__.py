@@ -3,37 +3,55 @@
     import whest
     report = whest.run("estimator=cov_prop", "dataset.n_mlps=5")
 
-Names are looked up when they are first used, so that `import whest` brings neither JAX nor MLflow nor Hydra.
+Names are looked up when they are first used, so that `import whest` loads neither JAX nor MLflow nor Hydra.
 """
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from whest.api import compose as compose
     from whest.api import load_dataset as load_dataset
     from whest.api import run as run
-    from whest.meter import Cost as Cost
+    from whest.config.compose import compose as compose
+    from whest.cost import Cost as Cost
+    from whest.metering import meter as meter
     from whest.report import Report as Report
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "compose": "whest.api",
+    "compose": "whest.config.compose",
     "run": "whest.api",
     "load_dataset": "whest.api",
+    "meter": "whest.metering",
     "Report": "whest.report",
-    "Cost": "whest.meter",
+    "Cost": "whest.cost",
 }
 __all__ = ["Cost", "Report", "__version__", "compose", "load_dataset", "meter", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "meter":
-        return importlib.import_module("whest.meter")  # the module is the function, see there
     if name not in _HOMES:
         raise AttributeError(f"module 'whest' has no attribute {name!r}: it has {', '.join(__all__)}")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def _former_meter() -> ModuleType:
+    """`from whest.meter import meter` keeps working. A file of that name would hide the function `whest.meter`."""
+
+    def look_up(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(importlib.import_module("whest.metering.meter"), name)
+
+    module = ModuleType("whest.meter", "The meter, now in `whest.metering`.")
+    vars(module)["__getattr__"] = look_up
+    return module
+
+
+sys.modules["whest.meter"] = _former_meter()
 
 
 def __dir__() -> list[str]:

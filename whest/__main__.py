@@ -16,11 +16,11 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from whest.api import config_folder
-from whest.config import read_settings
+from whest.cli.jobs import JOBS
+from whest.config.compose import config_folder
+from whest.config.settings import read_settings
 from whest.errors import ConfigError, WhestError
-from whest.jobs import JOBS
-from whest.sweep import finish_open_sweep
+from whest.sweeps.callback import finish_open_sweep
 
 INTERRUPTED = 130
 
@@ -81,7 +81,7 @@ def main() -> None:
     except WhestError as error:
         _fail(str(error), error.exit_code)
     except (HydraException, OmegaConfBaseException) as error:
-        from whest.hints import explain_override
+        from whest.config.explain import explain_override
 
         _fail(explain_override(error, config_folder(), sys.argv[1:]), ConfigError.exit_code)
     except (NotADirectoryError, PermissionError) as error:

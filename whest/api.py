@@ -2,92 +2,27 @@
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hydra import compose as hydra_compose
-from hydra import initialize_config_dir
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import OmegaConf
 
-from whest.config import build_experiment, build_group, drawn_seed, read_settings
+from whest.config.build import build_group
+from whest.config.compose import compose
+from whest.config.settings import read_settings
+from whest.dataset.sources import drawn_seed
 from whest.errors import ConfigError
+from whest.estimator.contract import Estimator
+from whest.estimator.instance import HeldEstimator
+from whest.experiment import Experiment, build_experiment
+from whest.isolation.choose import Isolation
 
 if TYPE_CHECKING:
-    from whest.dataset import Dataset
-    from whest.estimator import Estimator
+    from whest.dataset.dataset import Dataset
     from whest.report import Report
-
-PACKAGE = Path(__file__).parent
-
-
-def _beside(name: str) -> str:
-    """`${beside:mine.py}`: a file in the folder that --config-dir (or hydra.searchpath) names, wherever we are."""
-    sources = HydraConfig.get().runtime.config_sources
-    folders = [Path(source.path) for source in sources if source.schema == "file" and source.provider != "main"]
-    found = [folder / name for folder in folders if (folder / name).is_file()]
-    if not found:
-        raise ConfigError(
-            f"{name} is in no config folder ({', '.join(map(str, folders)) or 'none was given'}): --config-dir FOLDER"
-        )
-    return str(found[0])
-
-
-def _file_stem(*, _parent_: DictConfig) -> str:
-    """`${file_stem:}`: what the file under the neighbouring key `path` is called."""
-    return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem
-
-
-OmegaConf.register_new_resolver("beside", _beside, replace=True)
-OmegaConf.register_new_resolver("file_stem", _file_stem, replace=True)
-
-
-def config_folder() -> Path:
-    """The checkout's conf/, or the one inside the installed package."""
-    checkout = PACKAGE.parent / "conf"
-    return checkout if (checkout / "config.yaml").exists() else PACKAGE / "conf"
-
-
-def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]:
-    """The config that these command-line words compose, as plain data; `config_dir` adds a folder of your own."""
-    own = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir is not None else []
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        config = hydra_compose("config", [*words, *own], return_hydra_config=True)
-    HydraConfig.instance().set_config(config)
-    with open_dict(config):
-        config.pop("hydra")
-    return _plain(config)
-
-
-def recompose(overrides: Sequence[str]) -> dict[str, Any]:
-    """Another config from within a job: the same search path, other words. The job's own config is put back."""
-    before = HydraConfig.instance().cfg
-    loader = GlobalHydra.instance().config_loader()
-    config = loader.load_configuration("config", list(overrides), run_mode=RunMode.RUN)
-    try:
-        HydraConfig.instance().set_config(config)
-        with open_dict(config):
-            config.pop("hydra")
-        return _plain(config)
-    finally:
-        HydraConfig.instance().cfg = before
-
-
-def choices(group: str) -> list[str]:
-    """What a group of the config in force can be, the user's own configs included."""
-    found: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
-    return sorted(found)
-
-
-def _plain(config: Any) -> dict[str, Any]:
-    container = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
 
 
 def run(
@@ -113,7 +48,7 @@ def run(
     if estimator is None:
         experiment = build_experiment(config, place, told, command)
     else:
-        from whest.held import with_estimator
+        from whest.api import with_estimator
 
         experiment = with_estimator(build_experiment(config, place, told), estimator, config)
     place.mkdir(parents=True, exist_ok=True)
@@ -140,3 +75,34 @@ def load_dataset(*words: str) -> "Dataset":
     config = compose(*words)
     dataset: Dataset = build_group(config, "dataset", **drawn_seed(config)).load()
     return dataset
+
+
+def with_estimator(experiment: Experiment, estimator: Estimator, config: Mapping[str, Any]) -> Experiment:
+    """The same experiment with this object in place of the config's choice."""
+    if experiment.task.name != "whitebox":
+        raise ConfigError(
+            f"task={experiment.task.name} takes no object of this process: save the class as a file, "
+            'whest.run("estimator=file", "estimator.path=mine.py", …)'
+        )
+    if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
+        raise ConfigError(f"estimator={estimator!r} must be an object with predict(mlp, budget): give Mine(), not Mine")
+    if config["isolation"]["kind"] == "process":
+        raise ConfigError("isolation=process can't take an object of this process: save it as a file, estimator.path=…")
+    kind = type(estimator)
+    spec = HeldEstimator(
+        name=kind.__name__,
+        mode=config["estimator"]["mode"],
+        target=f"{kind.__module__}.{kind.__qualname__}",
+        path=None,
+        knobs=_knobs(estimator),
+        made=estimator,
+    )
+    task: Any = experiment.task
+    held = replace(task, estimator=spec, isolation=Isolation("none", fresh=False))
+    return replace(experiment, task=held, notes={**experiment.notes, "participant": spec.name})
+
+
+def _knobs(estimator: Any) -> dict[str, Any]:
+    """What can be told of its settings: a dataclass's plain fields."""
+    fields = asdict(estimator) if is_dataclass(estimator) and not isinstance(estimator, type) else {}
+    return {name: value for name, value in fields.items() if isinstance(value, str | bool | int | float | None)}

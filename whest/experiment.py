@@ -8,15 +8,48 @@ from pathlib import Path
 from typing import Any
 
 from whest import __version__
-from whest.drawing import save_figures
+from whest.config.build import Node, build_group, build_target
+from whest.config.devices import prepare_jax
+from whest.config.settings import GROUPS, TaskName, read_settings
+from whest.document import Json, protocol_hash
+from whest.errors import ConfigError
 from whest.host import code_version
+from whest.page.drawing import save_figures
 from whest.page.run import save_run_page
 from whest.progress import Progress, SilentProgress
-from whest.recorded import protocol_hash
-from whest.report import Json, Report, RunMeta, save_report
+from whest.report import Report, RunMeta, save_report
 from whest.scoring.score import Rule
-from whest.tasks.task import Task
-from whest.tracking import Tracking
+from whest.tasks.task import Task, fits, legal_pairs, task_module
+from whest.tracking.runs import Tracking
+
+
+def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), command: str = "") -> "Experiment":
+    """The typed experiment behind a composed, resolved config. `overrides` are the choices made on the command line."""
+    settings = read_settings(config)
+    prepare_jax(settings)
+
+    _refuse_missing_groups(config)
+    name = build_target(TaskName, {"name": config["task"].get("name")}, "task").name
+    rule = build_group(config, "scoring")
+    if not fits(name, rule):
+        raise ConfigError(f"scoring={rule.name} can't score task={name}: there is {legal_pairs()}")
+    tracking = build_group(config, "tracking", outputs=settings.outputs)
+    task = task_module(name, "build").build_task(config, settings, folder, overrides)
+    notes = {
+        "round": config["round"]["name"],
+        "seed": settings.seed,
+        "device": settings.device,
+        "memory_limit_mb": settings.memory_limit_mb,
+        "setup_timeout_s": settings.setup_timeout_s,
+        "participant": settings.participant,
+    }
+    return Experiment(task, rule, tracking, notes, command)
+
+
+def _refuse_missing_groups(config: Node) -> None:
+    missing = [group for group in GROUPS if group not in config]
+    if missing:
+        raise ConfigError(f"{missing[0]} is missing from the config: choose one, {missing[0]}=…")
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+PACKAGE = Path(__file__).parent
+"""Where whest's own code is."""
+
 
 @cache
 def describe_host() -> dict[str, Any]:
@@ -38,7 +41,7 @@ def describe_host() -> dict[str, Any]:
 @cache
 def code_version() -> str | None:
     """The checkout's commit, marked when files differ from it; null for an installed package."""
-    root = Path(__file__).parent.parent
+    root = PACKAGE.parent
     if not (root / ".git").exists():
         return None
     try:
@@ -67,3 +70,9 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def is_users_code(filename: str) -> bool:
+    """Whether a traceback's frame lies in the user's own file: neither ours nor an installed library's."""
+    path = Path(filename)
+    return "site-packages" not in path.parts and not path.is_relative_to(PACKAGE)

@@ -19,13 +19,16 @@ from jaxtyping import Float
 from whest.errors import ConfigError
 
 Version = Literal["2.0", "3.0", "4.0"]
+
 SEED_PROTOCOL_NAMES: dict[Version, str] = {
     "2.0": "whestbench_seedsequence_hierarchy",
     "3.0": "whestbench_explicit_per_mlp_seeds",
     "4.0": "whestbench_kdf_per_mlp_seeds",
 }
 """What dataset files and reports call each protocol."""
+
 VERSIONS: tuple[Version, ...] = tuple(SEED_PROTOCOL_NAMES)
+
 SALT_VARIABLE = "WHEST_SEED_SALT"
 
 

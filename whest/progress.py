@@ -1,45 +1,26 @@
-"""How far long work is: bars with rate and time left on a terminal, silence elsewhere."""
+"""How far long work is, for whoever wants to show it; `whest.display.progress` draws the bars."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
-from rich.progress import Progress as RichProgress
-from rich.text import Text
 
-from whest.cache import TruthCache
-from whest.mlp import MLP
-from whest.truth import Running, Truth, TruthSampler, expected_samples
+class Counted(Protocol):
+    """A stage of sampling: anything that knows how many samples it holds."""
+
+    @property
+    def n_samples(self) -> int: ...
+
 
 T = TypeVar("T")
-Expected = Callable[[Running], int | None]
-"""How many samples there will be, judged by those there are; null when it can't be told."""
+S = TypeVar("S", bound=Counted)
+Expected = Callable[[S], int | None]
+"""How many samples there will be, judged by those there are; None where that can't be told."""
 
 
 class Progress(Protocol):
     def each(self, items: Sequence[T], label: str) -> Iterator[T]: ...
 
-    def samples(self, stream: Iterable[Running], label: str, expected: Expected) -> Iterator[Running]: ...
-
-
-def watched_truth(cache: TruthCache, sampler: TruthSampler, mlp: MLP, progress: Progress) -> Truth:
-    """Draw an MLP's truth where somebody may be watching."""
-    stream = progress.samples(
-        cache.stream(sampler, mlp), f"truth of {mlp.name}", lambda running: expected_samples(sampler, running)
-    )
-    (last,) = deque(stream, maxlen=1)
-    return last.truth()
+    def samples(self, stream: Iterable[S], label: str, expected: Expected[S]) -> Iterator[S]: ...
 
 
 class SilentProgress:
@@ -54,55 +35,5 @@ class SilentProgress:
     def each(self, items: Sequence[T], label: str) -> Iterator[T]:
         return iter(items)
 
-    def samples(self, stream: Iterable[Running], label: str, expected: Expected) -> Iterator[Running]:
+    def samples(self, stream: Iterable[S], label: str, expected: Expected[S]) -> Iterator[S]:
         return iter(stream)
-
-
-class _RateColumn(ProgressColumn):
-    """Finished steps a second, where steps are samples."""
-
-    def render(self, task: Task) -> Text:
-        if not task.fields.get("rated") or not task.speed:
-            return Text("")
-        return Text(f"{task.speed / 1e3:,.0f}k samples/s", style="cyan")
-
-
-class BarProgress:
-    """Bars on the terminal, gone when the work is done."""
-
-    def __init__(self, console: Console) -> None:
-        columns = (
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            _RateColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        self._bars = RichProgress(*columns, console=console, transient=True)
-
-    def __enter__(self) -> "BarProgress":
-        self._bars.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bars.stop()
-
-    def each(self, items: Sequence[T], label: str) -> Iterator[T]:
-        bar = self._bars.add_task(label, total=len(items))
-        for item in items:
-            yield item
-            self._bars.advance(bar)
-
-    def samples(self, stream: Iterable[Running], label: str, expected: Expected) -> Iterator[Running]:
-        bar = self._bars.add_task(label, total=None, rated=True)
-        for running in stream:
-            self._bars.update(bar, completed=running.n_samples, total=expected(running))
-            yield running
-        self._bars.remove_task(bar)
-
-
-def open_progress(console: Console) -> BarProgress | SilentProgress:
-    """Bars where somebody watches."""
-    return BarProgress(console) if console.is_terminal else SilentProgress()

@@ -4,31 +4,30 @@ What every task's report has is here; what its cases and figures look like, each
 """
 
 import json
-import math
 import resource
 import sys
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whest.cache import write_atomically
-from whest.case import Limits
+from whest.cost import Charge, Timing
+from whest.document import Json, strict_json
+from whest.files import write_atomically
 from whest.host import describe_host
-from whest.meter import Charge, Timing
+from whest.limits import Limits
 from whest.scoring.score import Score
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from whest.display import Pictures
-    from whest.tasks.task import View
+    from whest.display.view import Pictures, View
 
 SCHEMA_VERSION = "2.0"
-Json = dict[str, Any]
+
 NO_TIMES = dict.fromkeys(("wall_time_s", "backend_time_s", "overhead_time_s", "residual_wall_time_s"))
 
 
@@ -99,18 +98,18 @@ class Report(ABC):
 
     def table(self) -> "DataFrame":
         """A row a case, its figures as numbers."""
-        from whest.display import case_table
+        from whest.display.view import case_table
 
         return case_table(self)
 
     def figures(self) -> "Pictures":
         """The run's pictures by name."""
-        from whest.display import pictures
+        from whest.display.view import pictures
 
         return pictures(self)
 
     def __str__(self) -> str:
-        from whest.display import report_text
+        from whest.display.view import report_text
 
         return report_text(self)
 
@@ -118,7 +117,7 @@ class Report(ABC):
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        from whest.display import report_html
+        from whest.display.view import report_html
 
         return report_html(self)
 
@@ -178,14 +177,3 @@ def _fields(value: Any) -> Json:
     return {
         name: asdict(field) if hasattr(field, "__dataclass_fields__") else field for name, field in vars(value).items()
     }
-
-
-def strict_json(value: Any) -> Any:
-    """The same document in strict JSON's terms: what isn't finite becomes null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): strict_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict_json(item) for item in value]
-    return value

@@ -10,6 +10,7 @@ from whest.errors import ConfigError, WhestError
 
 ORDER: tuple[Status, ...] = ("reference", "late", "unfinished", "invalid", "disqualified", "tampered", "legacy")
 """Unranked rows by what happened to them."""
+
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from whest.boards.verdicts import Verdict, current_verdict
-from whest.recorded import RecordedRun
+from whest.tracking.recorded import RecordedRun
 
 Json = Mapping[str, Any]
+
 Status = Literal[
     "ranked",
     "official",

@@ -7,7 +7,7 @@ from pathlib import Path
 from whest.boards.board import Board
 from whest.boards.entries import Status
 from whest.boards.policies import Row
-from whest.console import figure, plus_minus
+from whest.notation import figure, plus_minus
 from whest.page import (
     Block,
     Cell,
@@ -24,7 +24,7 @@ from whest.page import (
     new_figure,
 )
 from whest.page.blocks import Tone
-from whest.palette import ACCENT
+from whest.page.palette import ACCENT
 
 TONES: dict[Status, Tone] = {
     "official": "good",
@@ -36,6 +36,7 @@ TONES: dict[Status, Tone] = {
     "disqualified": "bad",
     "tampered": "bad",
 }
+
 MOST_DRAWN = 30
 
 

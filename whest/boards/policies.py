@@ -14,7 +14,9 @@ from pydantic import AwareDatetime, Field
 from whest.boards.entries import Entry, Status
 
 Direction = Literal["lower", "higher"]
+
 Key = Callable[[Entry], Any]
+
 EVER = datetime.max.replace(tzinfo=UTC)
 
 

@@ -16,7 +16,7 @@ from whest.boards.board import Board, Track
 from whest.boards.entries import Status
 from whest.boards.page import board_page
 from whest.boards.policies import Row
-from whest.cache import write_atomically
+from whest.files import write_atomically
 from whest.page import render
 
 COLOURS: dict[Status, str] = {
@@ -28,6 +28,7 @@ COLOURS: dict[Status, str] = {
     "tampered": "bold red",
     "invalid": "red",
 }
+
 COLUMNS = (
     "rank",
     "participant",
@@ -86,7 +87,7 @@ def print_board(board: Board, folder: Path, console: Console) -> None:
 
 
 def _table(board: Board) -> Table:
-    from whest.console import plus_minus
+    from whest.notation import plus_minus
 
     weighted = any(row.weight is not None for row in board.rows)
     table = Table(box=None, header_style="bold")

@@ -9,7 +9,9 @@ from typing import Literal, get_args
 from whest.errors import ConfigError
 
 Ruling = Literal["disqualified", "invalid", "reviewed", "reinstated"]
+
 PREFIX = "verdict/"
+
 LONGEST_REASON = 4000
 """MLflow cuts a tag at 8,000 characters."""
 

@@ -16,20 +16,29 @@ import matplotlib.rcsetup
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from whest.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
+from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 
 WIDTH = 4.5
 """Inches: on a phone a point is then about a pixel, so labels stay readable."""
+
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
+
 XML = "{http://www.w3.org/XML/1998/namespace}"
+
 URL = re.compile(r"url\(#([^)]+)\)")
+
 LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
+
 TEXTUAL = ("text", "tspan", "title", "desc")
+
 NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "grid"} | {
     colour: f"series-{i}" for i, colour in enumerate(SERIES[2:], start=3)
 }
+
 VARIABLES = {colour: f"var(--{name})" for colour, name in NAMES.items()} | {"#000000": "var(--ink)"}
+
 ACTIVE = {f"{SVG}{name}" for name in ("script", "foreignObject", "a", "animate", "set", "style")}
+
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.sans-serif": ["DejaVu Sans"],

@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from whest.drawing import has_failed
+from whest.document import Json, case_key, has_failed
 from whest.page.blocks import Block, Code, Text
-from whest.recorded import case_key
-from whest.report import Json
 
 MAX_KINDS, MAX_NAMES, MAX_CHARACTERS = 8, 12, 6000
 

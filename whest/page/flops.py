@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from whest.drawing import draw_shares
+from whest.document import Json
 from whest.page.blocks import Block, Cell, Column, Picture, Table, Text
 from whest.page.charts import literal, new_figure
-from whest.palette import SERIES
-from whest.report import Json
+from whest.page.drawing import draw_shares
+from whest.page.palette import SERIES
 
 SHOWN_BARS = 7
 

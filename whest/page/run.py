@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from whest.console import plus_minus
+from whest.display.view import PageParts
+from whest.document import PAGE, Json, n_failed
+from whest.notation import plus_minus
 from whest.page.blocks import Block, Code, Facts, Headline, Page, Section, Text
 from whest.page.render import save_page
-from whest.recorded import n_failed, read_report
-from whest.report import Json, Report
-from whest.tasks.task import PageParts, view_of
-from whest.tracking import PAGE
+from whest.report import Report
+from whest.tasks.task import view_of
 
 LOG = logging.getLogger(__name__)
 
@@ -49,14 +49,6 @@ def save_run_page(report: Report, folder: Path) -> None:
         save_page(run_page(report.to_json(), report, composed), folder / PAGE)
     except Exception as error:
         LOG.warning("%s could not be made (%s: %s); the report is safe", folder / PAGE, type(error).__name__, error)
-
-
-def page_of_recorded(path: Path) -> tuple[Page, Path]:
-    """The page of a run that was recorded earlier, without what only the run itself knew; and the folder it lies in."""
-    run = read_report(path)
-    folder = path if path.is_dir() else path.parent
-    config = folder / "config.yaml"
-    return run_page(run.report, config=config.read_text() if config.exists() else None), folder
 
 
 def _headline(document: Json, parts: PageParts) -> Headline:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from whest.exam.case import ExamCase
-from whest.recorded import case_rows
+from whest.cases.exam import ExamCase
+from whest.document import case_rows
 from whest.scoring.exam import OURS, ExamScore, measure_exam, measure_question
 from whest.scoring.score import Direction, mean_or_none
 

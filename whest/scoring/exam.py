@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, Protocol
 
-from whest.exam.case import ExamCase, Sitting
-from whest.exam.recipe import Candidate
+from whest.cases.exam import Candidate, ExamCase, Sitting
 from whest.scoring.score import CaseFigure, Front, Score, mean_or_none, standard_error
 
 OURS = "INFRASTRUCTURE"

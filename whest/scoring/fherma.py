@@ -14,9 +14,10 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from whest.case import Limits, WhiteboxCase
-from whest.exam.case import ExamCase
-from whest.recorded import case_rows
+from whest.cases.exam import ExamCase
+from whest.cases.whitebox import WhiteboxCase
+from whest.document import case_rows
+from whest.limits import Limits
 from whest.scoring.exam import OURS, ExamScore, QuestionMeasures, measure_exam, measure_question
 from whest.scoring.score import CaseFigure, Direction
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore, measure_case, measure_suite, row_failed

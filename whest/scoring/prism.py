@@ -16,20 +16,16 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from whest.cases.prequential import HeldOut
 from whest.scoring.score import CaseFigure, Direction, Front, Score
 
 NATS_OF_UNIFORM = math.log(256)
+
 MOST_BPB = 64.0
+
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 Share = Annotated[float, Field(gt=0, le=1)]
-
-
-@dataclass(frozen=True)
-class HeldOut:
-    """Bits a byte of text the learner never saw: as it is now, and as it was before it learnt anything."""
-
-    trained_bpb: float
-    twin_bpb: float
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from whest.case import Limits, WhiteboxCase
+from whest.cases.whitebox import WhiteboxCase
+from whest.limits import Limits
 from whest.scoring.score import CaseFigure, Direction, mean_or_none, standard_error
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore, measure_case, measure_suite, row_failed
 

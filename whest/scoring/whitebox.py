@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from whest.case import Flags, Limits, WhiteboxCase
+from whest.cases.prediction import Flags
+from whest.cases.whitebox import WhiteboxCase
+from whest.limits import Limits
 from whest.scoring.score import Front, Rule, Score, mean_or_none, standard_error
 
 

@@ -1,1 +1,1 @@
-"""Tasks: each yields cases for a scoring rule."""
+"""Tasks: one folder per task. Empty on purpose: workers import it before their sandbox stands."""

@@ -8,18 +8,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from whest.build import build_target
-from whest.case import Limits
-from whest.child import WorkerLimits
-from whest.config import Node, Settings, build_group
+from whest.config.build import Node, build_group, build_target
+from whest.config.settings import Settings
 from whest.errors import ConfigError
-from whest.estimator import EstimatorSpec, estimator_spec
-from whest.exam.allowance import Seconds, WallClock
-from whest.exam.data import ExamData, Material
-from whest.exam.plan import Plan
-from whest.exam.recipe import Recipe
-from whest.exam.room import furniture, refuse_exam_in_room
-from whest.learner import LearnerContext, create_learner, step_cost
+from whest.estimator.spec import EstimatorSpec, estimator_spec
+from whest.learner.contract import LearnerContext, create_learner, step_cost
+from whest.limits import Limits, WorkerLimits
+from whest.tasks.exam.allowance import Seconds, WallClock
+from whest.tasks.exam.material import ExamData, Material
+from whest.tasks.exam.plan import Plan
+from whest.tasks.exam.process.room import furniture, refuse_exam_in_room
+from whest.tasks.exam.recipe import Recipe
 from whest.tasks.exam.task import Exam
 
 ENDLESS = 2**53

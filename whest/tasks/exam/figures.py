@@ -2,9 +2,9 @@
 
 from matplotlib.axes import Axes
 
+from whest.document import Json
 from whest.page.charts import literal
-from whest.palette import ACCENT, ALARM, INK, MUTED
-from whest.report import Json
+from whest.page.palette import ACCENT, ALARM, INK, MUTED
 
 
 def draw_families(axes: Axes, results: Json) -> None:

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from whest.console import figure
+from whest.display.view import PageParts
+from whest.document import Json
+from whest.notation import figure
 from whest.page.blocks import Block, Cell, Fact, Gauge, Picture, Table, Text
 from whest.page.charts import new_figure
 from whest.page.failures import failure_blocks
 from whest.page.flops import flop_blocks
-from whest.report import Json
 from whest.tasks.exam.figures import draw_families, draw_losses
-from whest.tasks.task import PageParts
 
 MAX_ROWS = 1000
 

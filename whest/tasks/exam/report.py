@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from whest.exam.case import EARNED, ExamCase, Sitting
-from whest.exam.session import events
-from whest.meter import Timing
-from whest.report import Json, Report, estimator_breakdown
+from whest.cases.exam import EARNED, ExamCase, Sitting, events
+from whest.cost import Timing
+from whest.display.view import View
+from whest.document import Json
+from whest.report import Report, estimator_breakdown
 from whest.scoring.exam import ExamScore, QuestionMeasures
-from whest.tasks.task import View
 
 
 @dataclass(frozen=True)

@@ -5,19 +5,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from whest.case import Limits
-from whest.estimator import EstimatorSpec
-from whest.exam.case import ExamCase
-from whest.exam.grading import grade
-from whest.exam.plan import Plan
-from whest.exam.questions import PREFIX_BYTES
-from whest.exam.session import Session
-from whest.meter import METER_VERSION
+from whest.cases.exam import ExamCase
+from whest.document import Json
+from whest.estimator.spec import EstimatorSpec
+from whest.limits import Limits
+from whest.metering.meter import METER_VERSION
 from whest.progress import Progress
-from whest.report import Json, RunMeta
+from whest.report import RunMeta
 from whest.scoring.exam import ExamRule, ExamScore
 from whest.scoring.score import Score
+from whest.tasks.exam.grading import grade
+from whest.tasks.exam.plan import Plan
+from whest.tasks.exam.questions import PREFIX_BYTES
 from whest.tasks.exam.report import ExamReport
+from whest.tasks.exam.session import Session
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,17 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from whest.cache import write_atomically
-from whest.console import figure, gauge
-from whest.exam.session import HISTORY
-from whest.report import Json
+from whest.display.view import PageParts, Row, View
+from whest.document import Json
+from whest.files import write_atomically
+from whest.notation import figure, gauge
+from whest.page.drawing import Draw
 from whest.scoring.exam import ExamScore
 from whest.scoring.fherma import FhermaExamScore
 from whest.tasks.exam.figures import draw_families, draw_losses
 from whest.tasks.exam.page import page_parts
 from whest.tasks.exam.report import ExamReport, right_by_family
-from whest.tasks.task import Draw, PageParts, Row, View
+from whest.tasks.exam.session import HISTORY
 
 PROMOTED = "promoted.npz"
 

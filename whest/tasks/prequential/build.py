@@ -7,16 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from whest.build import build_target
-from whest.case import Limits
-from whest.child import WorkerLimits
-from whest.config import Node, Settings, build_group
+from whest.config.build import Node, build_group, build_target
+from whest.config.settings import Settings
 from whest.errors import ConfigError
-from whest.estimator import estimator_spec
-from whest.isolation import Isolation
-from whest.learner import LearnerContext, create_learner
+from whest.estimator.spec import estimator_spec
+from whest.isolation.choose import Isolation
+from whest.learner.contract import LearnerContext, create_learner
+from whest.limits import Limits, WorkerLimits
 from whest.tasks.prequential.task import Prequential, is_reference
-from whest.text import Text
+from whest.tasks.prequential.text import Text
 
 SEED = 1337
 """Where the config has none."""

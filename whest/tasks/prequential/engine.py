@@ -10,14 +10,17 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Float, UInt8
 
-from whest.learner import nats, tokens_of
-from whest.meter import Cost
-from whest.programs import Leaves, Programs
+from whest.cost import Cost
+from whest.learner.contract import nats, tokens_of
+from whest.learner.programs import Leaves, Programs
 from whest.scoring.prism import NATS_OF_UNIFORM
 
 Batch = UInt8[np.ndarray, "row time"]
+
 Losses = Float[np.ndarray, " row"]
+
 NOTHING = Cost(())
+
 LEAST_EXPECTED = -30.0
 """In nats: less likely is as good as never."""
 

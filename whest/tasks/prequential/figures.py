@@ -6,10 +6,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import EngFormatter
 
-from whest.palette import ACCENT, ALARM, MUTED
-from whest.report import Json
+from whest.document import Json
+from whest.page.palette import ACCENT, ALARM, MUTED
 
 UNIFORM = 8.0
+
 MOST_POINTS = 600
 """Of a curve: a page stays small, and no screen shows more."""
 

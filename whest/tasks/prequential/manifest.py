@@ -6,11 +6,12 @@ Nothing a learner says of itself is in it, and the score follows from its own fi
 import json
 from pathlib import Path
 
-from whest.cache import write_atomically
-from whest.report import Json
+from whest.document import Json
+from whest.files import write_atomically
 from whest.tasks.prequential.report import PrequentialReport
 
 MANIFEST_FILE = "prism_run_manifest.v2.json"
+
 METRICS = (
     "bpb",
     "train_bpb_converged",

@@ -2,13 +2,13 @@
 
 from datetime import datetime
 
-from whest.console import figure
+from whest.display.view import PageParts
+from whest.document import Json
+from whest.notation import figure
 from whest.page.blocks import Block, Column, Fact, Gauge, Picture, Table, Text
 from whest.page.charts import new_figure
 from whest.page.flops import flop_blocks
-from whest.report import Json
 from whest.tasks.prequential.figures import draw_bits_against_flops, draw_online_loss
-from whest.tasks.task import PageParts
 
 
 def page_parts(document: Json) -> PageParts:

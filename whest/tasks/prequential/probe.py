@@ -7,14 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from whest.learner import tokens_of
-from whest.programs import LearnerError
+from whest.learner.contract import tokens_of
+from whest.learner.programs import LearnerError
 from whest.tasks.prequential.engine import TracedEngine, expectations
 
 TOLERANCE = 1e-3
 """In nats of a log-probability: rounding moves less, and little can be told by less."""
+
 MOST_PLACES = 32
+
 NOISE = 0.3
+
 Predict = Callable[[UInt8[np.ndarray, "row time"]], Float[np.ndarray, "row time 256"]]
 
 

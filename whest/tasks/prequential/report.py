@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from whest.report import Json, Report, estimator_breakdown, timing_json
+from whest.cases.prequential import Block
+from whest.display.view import View
+from whest.document import Json
+from whest.report import Report, estimator_breakdown, timing_json
 from whest.scoring.prism import NATS_OF_UNIFORM, PrismScore
-from whest.tasks.prequential.stream import Block
-from whest.tasks.task import View
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class PrequentialReport(Report):
 
     @property
     def online_loss(self) -> list[float | None]:
-        from whest.tasks.prequential.task import online_run
+        from whest.tasks.prequential.stream import online_run
 
         return list(online_run(self.cases).online_loss)
 

@@ -2,68 +2,24 @@
 
 import math
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from whest.learner import N_BYTES
-from whest.meter import Charge, Timing
-from whest.scoring.prism import NATS_OF_UNIFORM, HeldOut
+from whest.cases.prequential import Block, Guess
+from whest.cost import Timing
+from whest.learner.contract import N_BYTES
+from whest.scoring.prism import NATS_OF_UNIFORM, OnlineRun
 from whest.tasks.prequential.engine import Engine
 from whest.tasks.prequential.probe import refuse_moved
 
 N_BLOCKS = 64
 """Into which a stream is cut, whatever the learner: by them runs are paired."""
+
 SHOWN_BEFORE, N_SHOWN, N_GUESSES = 24, 12, 3
-
-
-@dataclass(frozen=True)
-class Guess:
-    """One byte of held-out text, and what the learner expected."""
-
-    before: str
-    byte: int
-    bits: float
-    guesses: tuple[tuple[int, float], ...]
-
-
-@dataclass(frozen=True)
-class Closing:
-    """What is measured when the stream is spent."""
-
-    held_out: HeldOut | None
-    guesses: tuple[Guess, ...] = ()
-
-
-@dataclass(frozen=True)
-class Block:
-    """A stretch of the stream: nats a byte of each of its rows, taken before they were learnt."""
-
-    index: int
-    name: str
-    first_row: int
-    row_losses: tuple[float, ...]
-    rows_per_step: int
-    row_length: int
-    charges: tuple[Charge, ...]
-    """What its updates cost."""
-    forward_flops: int
-    """What the harness spent on its losses, which nobody is charged for."""
-    timing: Timing = field(default_factory=Timing)
-    compile_time_s: float = 0.0
-    closing: Closing | None = None
-    """On the last block alone."""
-
-    @property
-    def n_bytes(self) -> int:
-        return len(self.row_losses) * self.row_length
-
-    @property
-    def flops(self) -> int:
-        return sum(charge.flops for charge in self.charges)
 
 
 @dataclass(frozen=True)
@@ -140,3 +96,20 @@ def _softmax(logits: Float[np.ndarray, "time 256"]) -> Float[np.ndarray, "time 2
     powers = np.exp(known - known.max(axis=-1, keepdims=True))
     assert powers.shape[-1] == N_BYTES
     return powers / powers.sum(axis=-1, keepdims=True)
+
+
+def online_run(cases: Sequence[Block]) -> OnlineRun:
+    """What the rule weighs: batches, as far as finished blocks hold them whole."""
+    if not cases:
+        return OnlineRun((), 0, None, is_whole=False)
+    size = cases[0].rows_per_step
+    rows = np.array([loss for case in cases for loss in case.row_losses])
+    means = rows[: len(rows) // size * size].reshape(-1, size).mean(axis=1)
+    closing = cases[-1].closing
+    return OnlineRun(
+        online_loss=[float(mean) if np.isfinite(mean) else None for mean in means],
+        batch_bytes=size * cases[0].row_length,
+        held_out=closing.held_out if closing else None,
+        is_whole=closing is not None,
+        flops_used=sum(case.flops for case in cases),
+    )

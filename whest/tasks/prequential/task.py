@@ -8,23 +8,26 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from whest.case import Limits
-from whest.child import WorkerLimits
+from whest.cases.prequential import Block, Closing, HeldOut
+from whest.cost import Charge, Cost
+from whest.document import Json
 from whest.errors import ConfigError
-from whest.estimator import EstimatorSpec
-from whest.isolation import Isolation
-from whest.learner import LearnerContext, create_learner
-from whest.meter import METER_VERSION, Charge, Cost
-from whest.programs import flatten_learner, trace_in_worker, trace_programs
+from whest.estimator.spec import EstimatorSpec
+from whest.isolation.choose import Isolation
+from whest.isolation.learner import trace_in_worker
+from whest.learner.contract import LearnerContext, create_learner
+from whest.learner.programs import flatten_learner, trace_programs
+from whest.limits import Limits, WorkerLimits
+from whest.metering.meter import METER_VERSION
 from whest.progress import Progress
-from whest.report import Json, RunMeta
-from whest.scoring.prism import HeldOut, OnlineRun, PrismRule, PrismScore
+from whest.report import RunMeta
+from whest.scoring.prism import PrismRule, PrismScore
 from whest.scoring.score import Score
 from whest.tasks.prequential.engine import Engine, HostEngine, TracedEngine
 from whest.tasks.prequential.probe import probe
 from whest.tasks.prequential.report import PrequentialReport
-from whest.tasks.prequential.stream import Block, Closing, Span, batches_of, guesses, mean_bpb, run_span, spans
-from whest.text import Text
+from whest.tasks.prequential.stream import Span, batches_of, guesses, mean_bpb, online_run, run_span, spans
+from whest.tasks.prequential.text import Text
 
 PASSES = 2
 """Of the harness over each batch: the charge, and the check that nothing later moves it."""
@@ -159,23 +162,6 @@ class Prequential:
             return Closing(None)
         trained = mean_bpb(engine, val, self.bad_batch_charge)
         return Closing(HeldOut(trained, twin_bpb), tuple(guesses(engine, val)))
-
-
-def online_run(cases: Sequence[Block]) -> OnlineRun:
-    """What the rule weighs: batches, as far as finished blocks hold them whole."""
-    if not cases:
-        return OnlineRun((), 0, None, is_whole=False)
-    size = cases[0].rows_per_step
-    rows = np.array([loss for case in cases for loss in case.row_losses])
-    means = rows[: len(rows) // size * size].reshape(-1, size).mean(axis=1)
-    closing = cases[-1].closing
-    return OnlineRun(
-        online_loss=[float(mean) if np.isfinite(mean) else None for mean in means],
-        batch_bytes=size * cases[0].row_length,
-        held_out=closing.held_out if closing else None,
-        is_whole=closing is not None,
-        flops_used=sum(case.flops for case in cases),
-    )
 
 
 def is_reference(spec: EstimatorSpec) -> bool:

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from whest.console import figure, gauge
-from whest.report import Json
+from whest.display.view import PageParts, Row, View
+from whest.document import Json
+from whest.notation import figure, gauge
+from whest.page.drawing import Draw
 from whest.tasks.prequential.figures import draw_bits_against_flops, draw_online_loss
 from whest.tasks.prequential.manifest import MANIFEST_FILE, save_manifest
 from whest.tasks.prequential.page import anomaly_words, figure4, gap_words, page_parts
 from whest.tasks.prequential.report import PrequentialReport
-from whest.tasks.task import Draw, PageParts, Row, View
 
 
 class PrequentialView:

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from whest.console import figure
+from whest.notation import figure
 from whest.page.blocks import Block, Picture, Text
 from whest.page.charts import new_figure, new_small_figure
 from whest.tasks.whitebox.figures import Answers, draw_layer, draw_layer_residual
 
 MAX_POINTS = 7000
 """On one page: a dot is about 50 bytes, so that the page stays below a megabyte."""
+
 FINAL_SHARE = 0.2
 
 

@@ -3,24 +3,17 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from whest.build import build_target
-from whest.cache import TruthCache
-from whest.case import Limits
-from whest.child import WorkerLimits
-from whest.config import (
-    Node,
-    Round,
-    Settings,
-    TaskName,
-    build_group,
-    drawn_seed,
-    refuse_idle_truth,
-    refuse_two_aims,
-)
+from whest.config.build import Node, build_group, build_target
+from whest.config.settings import Round, Settings, TaskName
+from whest.dataset.sources import drawn_seed
 from whest.errors import ConfigError
-from whest.estimator import SetupContext, estimator_spec
-from whest.isolation import Isolation
+from whest.estimator.contract import SetupContext
+from whest.estimator.spec import estimator_spec
+from whest.isolation.choose import Isolation
+from whest.limits import Limits, WorkerLimits
 from whest.tasks.whitebox.task import Whitebox
+from whest.truth.cache import TruthCache
+from whest.truth.truth import refuse_idle_truth, refuse_two_aims
 
 
 def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequence[str]) -> Whitebox:

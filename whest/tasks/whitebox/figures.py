@@ -10,9 +10,9 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from whest.drawing import set_scale
-from whest.palette import ACCENT, ALARM, INK, MUTED
-from whest.report import Json
+from whest.document import Json
+from whest.page.drawing import set_scale
+from whest.page.palette import ACCENT, ALARM, INK, MUTED
 from whest.tasks.whitebox.report import WhiteboxReport
 
 MAX_LINES = 60

@@ -2,24 +2,25 @@
 
 from datetime import datetime
 
-from whest.console import figure, plus_minus
-from whest.drawing import draw_case_scores, has_failed
+from whest.display.view import PageParts
+from whest.document import Json, case_score, has_failed
+from whest.notation import figure, plus_minus
 from whest.page.blocks import Block, Cell, Column, Fact, Gauge, Picture, Table, Text
 from whest.page.charts import new_figure
+from whest.page.drawing import draw_case_scores
 from whest.page.failures import failure_blocks, failure_words
 from whest.page.flops import flop_blocks, percent
-from whest.recorded import case_score
-from whest.report import Json
-from whest.tasks.task import PageParts
 from whest.tasks.whitebox.answers import answer_blocks
 from whest.tasks.whitebox.figures import Answers, draw_layer_error
 
 MAX_ROWS = 1000
+
 FAILED = {
     "whest": "A failed MLP scores as zeros at multiplier 1.",
     "fherma": "A failed MLP has no accuracy and lowers the whole score.",
 }
 """What a rule makes of failures."""
+
 ISOLATION = {True: "in workers", False: "in this process", None: ""}
 """Null: in a run that was imported."""
 

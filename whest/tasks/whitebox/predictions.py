@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from whest.cache import write_atomically
+from whest.files import write_atomically
 from whest.tasks.whitebox.report import WhiteboxReport
 
 PREDICTIONS_FILE = "predictions.npz"
+
 Answers = dict[int, Float[np.ndarray, " width"]]
 
 

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from whest.case import Failure, Limits, WhiteboxCase
-from whest.meter import Timing
-from whest.report import NO_TIMES, Json, Report, estimator_breakdown, timing_json
+from whest.cases.prediction import Failure
+from whest.cases.whitebox import WhiteboxCase
+from whest.cost import Timing
+from whest.display.view import View
+from whest.document import Json
+from whest.limits import Limits
+from whest.report import NO_TIMES, Report, estimator_breakdown, timing_json
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore
-from whest.tasks.task import View
 
 
 @dataclass(frozen=True)

@@ -6,23 +6,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from whest.cache import TruthCache
-from whest.case import Limits, WhiteboxCase
-from whest.child import WorkerLimits
-from whest.dataset import Dataset
-from whest.estimator import EstimatorSpec, SetupContext
-from whest.isolation import Isolation, open_runner
+from whest.cases.whitebox import WhiteboxCase
+from whest.dataset.dataset import Dataset
+from whest.dataset.row import Row
+from whest.dataset.suite import FOLDER as SUITES
+from whest.document import Json
+from whest.estimator.contract import SetupContext
+from whest.estimator.spec import EstimatorSpec
+from whest.isolation.choose import Isolation, open_runner
+from whest.isolation.runner import Runner
+from whest.limits import Limits, WorkerLimits
 from whest.mlp import MLP
-from whest.progress import Progress, watched_truth
-from whest.report import Json, RunMeta
-from whest.rows import Row
-from whest.runner import Runner
-from whest.sampling import flops_per_sample, peer_flops_per_sample
+from whest.progress import Progress
+from whest.report import RunMeta
 from whest.scoring.score import Score
 from whest.scoring.whitebox import WhiteboxRule, WhiteboxScore
-from whest.suite import FOLDER as SUITES
+from whest.tasks.whitebox.baseline import flops_per_sample, peer_flops_per_sample
 from whest.tasks.whitebox.report import WhiteboxReport
-from whest.truth import Truth, TruthSampler, describe_sampler
+from whest.truth.cache import TruthCache, watched_truth
+from whest.truth.truth import Truth, TruthSampler, describe_sampler
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from whest.console import figure, gauge, plus_minus
-from whest.drawing import draw_case_scores
-from whest.report import Json
+from whest.display.view import PageParts, Row, View
+from whest.document import Json
+from whest.notation import figure, gauge, plus_minus
+from whest.page.drawing import Draw, draw_case_scores
 from whest.scoring.fherma import FhermaScore
 from whest.scoring.whest import WhestScore
 from whest.scoring.whitebox import WhiteboxScore
-from whest.tasks.task import Draw, PageParts, Row, View
 from whest.tasks.whitebox.figures import answers_of, draw_final_layer, draw_layer_error
 from whest.tasks.whitebox.page import page_parts
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, save_predictions

@@ -1,0 +1,1 @@
+"""Cases: what a task yields, as plain data for scoring rules and reports."""

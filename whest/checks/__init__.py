@@ -1,0 +1,1 @@
+"""Checks: does an estimator keep the contract, is this installation sound."""

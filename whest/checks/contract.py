@@ -1,0 +1,243 @@
+"""`job=validate`: whether an estimator keeps the contract, before a score depends on it.
+
+It is run as a score would run it, in the same runner, on the round's own shape and on small awkward ones; the budget of
+a small shape pays for as many plain samples as the round's does.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from whest.cases.prediction import Prediction
+from whest.checks.finding import Finding
+from whest.isolation.runner import Runner
+from whest.limits import Limits
+from whest.mlp import MLP, draw_weights
+from whest.tasks.whitebox.baseline import flops_per_sample
+
+Shape = tuple[int, int]
+"""Width and depth."""
+
+Open = Callable[[int, int, float], Runner]
+"""(width, depth, budget) -> a runner with the estimator in it."""
+
+SEED = 20260525
+
+TINY, ODD, SHALLOW = (4, 2), (7, 3), (5, 1)
+
+FIRST_LAYER_TOLERANCE = 0.2
+"""Relative; a sampler of a thousand inputs is within a tenth of it."""
+
+REMEDIES = {
+    "PREDICT_ERROR": "read the last lines of the traceback below; isolation=none lets a debugger in",
+    "BAD_SHAPE": "return one row of `width` means a layer, first layer first: jnp.stack(rows)",
+    "NON_FINITE": "look for a division by a variance that can be 0, the root or the log of something negative, "
+    "an exp that overflows; jax.config.update('jax_debug_nans', True) finds the line",
+    "UNMETERABLE": "use another operation: docs/meter.md lists what has a price",
+    "SETUP_ERROR": "the import, the constructor or setup() failed: try importing the file on its own",
+    "SETUP_TIMEOUT": "setup, tracing or compiling takes too long: fewer unrolled loops (lax.scan), smaller tables",
+    "WORKER_DIED": "the process ended by itself: look for exits and for memory; isolation=none shows it here",
+    "OUT_OF_MEMORY": "work in chunks (lax.fori_loop over batches), as estimators/monte_carlo.py does",
+}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One MLP that was answered, or wasn't."""
+
+    mlp: MLP
+    prediction: Prediction
+    limits: Limits
+
+    @property
+    def shape(self) -> str:
+        return f"{self.mlp.width}x{self.mlp.depth}"
+
+    @property
+    def compute(self) -> float:
+        return self.prediction.cost.flops + self.limits.lam * self.prediction.timing.residual_wall_time_s
+
+
+def validate(open_runner: Open, shape: Shape, limits: Limits) -> list[Finding]:
+    """Every check, in the order a person would want them mended."""
+    ours = [drawn(shape, SEED + place) for place in range(3)]
+    forwards = try_out(open_runner, ours + ours[::-1] + ours[:1], limits)
+    odd = [drawn(ODD, SEED), all_positive(ODD), rank_one(ODD)]
+    small = scaled(limits, shape, ODD)
+    awkward, again = (try_out(open_runner, odd, small) for _ in range(2))
+    others = {
+        f"{TINY[0]}x{TINY[1]}": try_out(open_runner, [drawn(TINY, SEED)], scaled(limits, shape, TINY)),
+        "odd width, 7x3": awkward[:1],
+        "depth 1, 5x1": try_out(open_runner, [drawn(SHALLOW, SEED)], scaled(limits, shape, SHALLOW)),
+        "all-positive weights": awkward[1:2],
+        "rank-1 weights": awkward[2:],
+    }
+    basics = [
+        *(answers_well(name, forwards[:3]) for name in ("runs", "shape", "finite")),
+        within_budget(forwards[:3]),
+        within_time(forwards[:3]),
+    ]
+    if any(trial.prediction.means is None for trial in forwards[:3]):
+        return [*basics, *(answers_all(name, trials) for name, trials in others.items())]
+    return [
+        *basics,
+        same_bits(
+            "same input, same bits", forwards[0], forwards[6], "of the same MLP, asked again in the same process"
+        ),
+        no_memory(forwards[:3], forwards[3:6][::-1]),
+        same_bits("repeats from scratch", awkward[0], again[0], "by two processes, or two fresh set-ups"),
+        first_layer(forwards[0]),
+        *(answers_all(name, trials) for name, trials in others.items()),
+    ]
+
+
+def try_out(open_runner: Open, mlps: Sequence[MLP], limits: Limits) -> list[Trial]:
+    with open_runner(mlps[0].width, mlps[0].depth, limits.budget) as runner:
+        return [Trial(mlp, runner.predict(mlp), limits) for mlp in mlps]
+
+
+def scaled(limits: Limits, shape: Shape, to: Shape) -> Limits:
+    """The budget that pays for as many plain samples at another shape."""
+    share = flops_per_sample(*to) / flops_per_sample(*shape)
+    return replace(limits, budget=max(1.0, limits.budget * share))
+
+
+def drawn(shape: Shape, seed: int) -> MLP:
+    stream = np.random.SeedSequence(seed)
+    return MLP(draw_weights(stream, *shape), seed % 2**32, f"validate-{seed}", stream)
+
+
+def all_positive(shape: Shape) -> MLP:
+    """Every neuron is sure to be on for half the inputs, and all move together."""
+    mlp = drawn(shape, SEED + 1)
+    return replace(mlp, weights=np.abs(mlp.weights))
+
+
+def rank_one(shape: Shape) -> MLP:
+    """All neurons of a layer see one direction only: covariances are singular, some neurons are dead from there on."""
+    mlp = drawn(shape, SEED + 2)
+    flat: Float[np.ndarray, "depth width width"] = np.stack(
+        [np.outer(w[:, 0], w[0]) / np.linalg.norm(w[0]) for w in mlp.weights]
+    )
+    return replace(mlp, weights=flat.astype(np.float32))
+
+
+def answers_well(name: str, trials: Sequence[Trial]) -> Finding:
+    """Whether nothing of one kind went wrong: an exception, a wrong shape, values that aren't finite."""
+    kinds = {"shape": ("BAD_SHAPE",), "finite": ("NON_FINITE",)}
+    wanted = kinds.get(name, tuple(set(REMEDIES) - {"BAD_SHAPE", "NON_FINITE"}))
+    for trial in trials:
+        failure = trial.prediction.failure
+        if failure is not None and failure.code in wanted:
+            return _failed(name, trial)
+    if trials[0].prediction.means is None:
+        return Finding(name, "warn", "not known: there was no answer to look at", "mend what failed first")
+    mlp = trials[0].mlp
+    told = {"shape": f"({mlp.depth}, {mlp.width}) means", "finite": "every value"}
+    return Finding(name, "ok", told.get(name, f"{len(trials)} MLPs of {trials[0].shape} without an error"))
+
+
+def answers_all(name: str, trials: Sequence[Trial]) -> Finding:
+    """An awkward shape or weight: any trouble fails it."""
+    for trial in trials:
+        if trial.prediction.failure is not None:
+            return _failed(name, trial)
+        for check in (within_budget([trial]), within_time([trial])):
+            if check.status == "fail":
+                return replace(check, name=name)
+    return Finding(name, "ok", f"answered in {trials[0].prediction.cost.flops:.3g} FLOPs")
+
+
+def _failed(name: str, trial: Trial) -> Finding:
+    failure = trial.prediction.failure
+    assert failure is not None
+    hints = list(failure.shape.cause_hints) if failure.shape else []
+    where = _users_line(failure.traceback)
+    detail = f"{failure.code} at {trial.shape}: {failure.message}" + (f" ({where})" if where else "")
+    return Finding(name, "fail", detail, "; ".join([*hints, REMEDIES[failure.code]]))
+
+
+def _users_line(traceback: str | None) -> str:
+    """The last place in a traceback that is the estimator's own."""
+    lines = [line.strip() for line in (traceback or "").splitlines()]
+    own = [
+        line for line in lines if line.startswith('File "') and "site-packages" not in line and "/whest/" not in line
+    ]
+    return own[-1] if own else ""
+
+
+def within_budget(trials: Sequence[Trial]) -> Finding:
+    dearest = max(trials, key=lambda trial: trial.compute)
+    budget = dearest.limits.budget
+    told = f"{dearest.compute:.4g} of {budget:.4g} FLOPs at {dearest.shape} ({dearest.compute / budget:.2%})"
+    if dearest.compute > budget:
+        remedy = "size the work by `budget`: whest.meter(f)(*args).flops prices a function before it runs"
+        if dearest.prediction.timing.residual_wall_time_s * dearest.limits.lam > dearest.prediction.cost.flops:
+            remedy = "most of it is Python's own time, priced at λ: fewer, larger operations, or estimator.mode=traced"
+        return Finding("budget", "fail", told, remedy)
+    return Finding("budget", "ok", told)
+
+
+def within_time(trials: Sequence[Trial]) -> Finding:
+    slowest = max(trials, key=lambda trial: trial.prediction.timing.wall_time_s)
+    timing, limits = slowest.prediction.timing, slowest.limits
+    cap = f" of {limits.wall_time_limit_s:g} s" if limits.wall_time_limit_s is not None else ""
+    told = f"{timing.wall_time_s:.3g} s{cap} an MLP at {slowest.shape}"
+    if _over(timing.wall_time_s, limits.wall_time_limit_s):
+        return Finding("time", "fail", told, "do less, or larger operations; wall_time_limit_s is the round's")
+    if _over(timing.residual_wall_time_s, limits.residual_wall_time_limit_s):
+        told = (
+            f"{timing.residual_wall_time_s:.3g} s between operations, the cap is {limits.residual_wall_time_limit_s} s"
+        )
+        return Finding("time", "fail", told, "fewer Python steps between operations, or estimator.mode=traced")
+    return Finding("time", "ok", told)
+
+
+def _over(value: float, cap: float | None) -> bool:
+    return cap is not None and value > cap
+
+
+def same_bits(name: str, one: Trial, other: Trial, which: str) -> Finding:
+    if one.prediction.means is None and other.prediction.means is None:
+        return Finding(name, "warn", "not known: there was no answer to compare", "mend what failed first")
+    if _equal(one.prediction.means, other.prediction.means):
+        return Finding(name, "ok", f"two answers {which}")
+    return Finding(
+        name,
+        "fail",
+        f"two answers {which} differ by up to {_distance(one, other)}",
+        "randomness comes from mlp.key alone (not numpy's, not the clock); keep nothing on self in predict",
+    )
+
+
+def no_memory(forwards: Iterable[Trial], backwards: Iterable[Trial]) -> Finding:
+    name = "order doesn't matter"
+    for one, other in zip(forwards, backwards, strict=True):
+        if not _equal(one.prediction.means, other.prediction.means):
+            detail = f"{one.mlp.name} is answered otherwise after other MLPs, by up to {_distance(one, other)}"
+            return Finding(name, "fail", detail, "predict must not remember: no counters, caches or fits on self")
+    return Finding(name, "ok", "three MLPs forwards and backwards")
+
+
+def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
+    return one is not None and other is not None and one.tobytes() == other.tobytes()
+
+
+def _distance(one: Trial, other: Trial) -> str:
+    if one.prediction.means is None or other.prediction.means is None:
+        return "everything: one of them has no answer"
+    return f"{np.abs(one.prediction.means - other.prediction.means).max():.3g}"
+
+
+def first_layer(trial: Trial) -> Finding:
+    """|w|/√(2π) is the first layer's mean: far from it something is mixed up, though it may be meant."""
+    assert trial.prediction.means is not None
+    exact = np.linalg.norm(trial.mlp.weights[0], axis=0) / np.sqrt(2 * np.pi)
+    error = float(np.linalg.norm(trial.prediction.means[0] - exact) / np.linalg.norm(exact))
+    told = f"{error:.2%} off |w|/√(2π), which it should be"
+    if error <= FIRST_LAYER_TOLERANCE:
+        return Finding("first layer", "ok", told)
+    remedy = "h @ w, not w @ h: column j of mlp.weights[l] belongs to neuron j; only the last layer is ranked"
+    return Finding("first layer", "warn", told, remedy)

@@ -1,0 +1,1 @@
+"""`job=doctor`: what it looks at."""

@@ -1,0 +1,77 @@
+"""Python and its packages against what the project asks for, and the optional ones."""
+
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from whest.checks.finding import Finding
+
+NEEDED_PYTHON = (3, 11)
+
+INSTALL = "make setup, or pip install -c constraints.txt -e ."
+
+EXTRAS = {
+    "ray": ("ray", "hydra/launcher=ray sweeps over a cluster", "make launchers"),
+    "submitit": ("submitit", "hydra/launcher=slurm sweeps on SLURM", "make launchers"),
+    "joblib": ("joblib", "hydra/launcher=cores sweeps on this machine's cores", "make launchers"),
+    "optuna": ("optuna", "hydra/sweeper=tune searches for knobs", "make launchers"),
+    "huggingface_hub": ("huggingface_hub", "dataset=hub reads published datasets", "pip install huggingface_hub"),
+}
+"""Optional packages: the module, what it is for, how to get it."""
+
+
+def check_python() -> Finding:
+    found = platform.python_version()
+    if sys.version_info < NEEDED_PYTHON:
+        return Finding("Python", "fail", f"{found}, 3.11 or newer is needed", "make setup PYTHON=python3.11")
+    return Finding("Python", "ok", f"{found} in {Path(sys.prefix).name}")
+
+
+def check_packages() -> list[Finding]:
+    """Each package that pyproject names, at the version it names."""
+    try:
+        asked = [Requirement(line) for line in requires("whest") or []]
+    except PackageNotFoundError:
+        return [Finding("whest", "warn", "runs from a folder, its needs aren't known to this environment", INSTALL)]
+    needed = [one for one in asked if one.marker is None or one.marker.evaluate({"extra": ""})]
+    wrong = [finding for finding in map(check_requirement, needed) if finding.status != "ok"]
+    told = ", ".join(f"{name} {version(name)}" for name in ("jax", "jaxlib", "mlflow", "hydra-core") if _is_there(name))
+    return wrong or [Finding("packages", "ok", f"all {len(needed)} as pyproject asks: {told}")]
+
+
+def check_requirement(asked: Requirement) -> Finding:
+    try:
+        found = version(asked.name)
+    except PackageNotFoundError:
+        return Finding(asked.name, "fail", f"not installed, {asked} is needed", INSTALL)
+    if not asked.specifier.contains(found, prereleases=True):
+        return Finding(asked.name, "fail", f"{found} is installed, {asked} is needed", INSTALL)
+    return Finding(asked.name, "ok", found)
+
+
+def _is_there(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
+
+
+def check_options(peer: Path) -> list[Finding]:
+    """What some commands need and others don't: its absence is nothing to worry about."""
+    found = [
+        Finding(name, "ok", f"{'there' if importlib.util.find_spec(module) else f'absent ({remedy})'}: {use}")
+        for name, (module, use, remedy) in EXTRAS.items()
+    ]
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or os.environ.get("CHROMIUM")
+    found.append(Finding("Chromium", "ok", f"{browser or 'absent (make system-deps)'}: tests and pictures of pages"))
+    there = (peer / "bin" / "python").exists()
+    use = "tests and benchmarks against whestbench"
+    found.append(Finding("peer", "ok", f"{peer if there else 'absent (make peer)'}: {use}"))
+    return found

@@ -1,0 +1,70 @@
+"""What there is to choose from, and what the caches hold."""
+
+import shutil
+from pathlib import Path
+
+from rich.table import Table
+
+from whest.config.settings import CACHES
+from whest.dataset.suite import FOLDER, load_suite
+from whest.display.console import open_console
+
+LISTED = (
+    "estimator",
+    "round",
+    "dataset",
+    "truth",
+    "data",
+    "scoring",
+    "isolation",
+    "tracking",
+    "leaderboard",
+    "experiment",
+    "debug",
+    "hydra/launcher",
+)
+
+
+def print_catalogue(conf: Path, outputs: Path) -> None:
+    console = open_console()
+    for group in LISTED:
+        table = Table(box=None, show_header=False, title=f"{group}=…", title_justify="left", title_style="bold")
+        for path in sorted((conf / group).glob("*.yaml")):
+            table.add_row(f"  {path.stem}", headline(path))
+        console.print(table)
+    table = Table(box=None, show_header=False, title="shipped suites", title_justify="left", title_style="bold")
+    for path in sorted(FOLDER.glob("*.npz")):
+        suite = load_suite(path.stem)
+        samples = min(truth.n_samples for truth in suite.truths)
+        table.add_row(
+            f"  {suite.round}",
+            f"{len(suite.truths)} MLPs of {suite.width}x{suite.depth}, {samples:.2g} samples each or more, "
+            f"truth's noise adds {suite.floor_mse:.1e} to every MSE",
+        )
+    console.print(table)
+    table = Table(box=None, show_header=False, title="caches", title_justify="left", title_style="bold")
+    for name, meaning in CACHES.items():
+        table.add_row(
+            f"  {name}", f"{meaning}: {_megabytes(outputs / 'cache' / name):.1f} MB in {outputs / 'cache' / name}"
+        )
+    table.add_row("  clean", "python -m whest job=clean removes both; runs and MLflow's store stay")
+    console.print(table)
+
+
+def headline(path: Path) -> str:
+    """A config's first comment that says what it is."""
+    comments = [line.lstrip("# ").strip() for line in path.read_text().splitlines() if line.startswith("#")]
+    return next((line for line in comments if line and not line.startswith("@package")), "")
+
+
+def clean(outputs: Path) -> None:
+    console = open_console()
+    for name, meaning in CACHES.items():
+        folder = outputs / "cache" / name
+        size = _megabytes(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        console.print(f"removed {size:.1f} MB of {meaning}")
+
+
+def _megabytes(folder: Path) -> float:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6

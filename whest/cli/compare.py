@@ -1,0 +1,164 @@
+"""`job=compare`: gather the entrants, run what is to be run now, compare, and leave it on disk and in MLflow."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra.errors import HydraException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from whest.compare.comparison import CompareOptions, Comparison, compare
+from whest.compare.entrants import Choice, Entrant, is_choice, named, read_choice, read_entrants, refuse_other_protocols
+from whest.compare.view import comparison_page, draw_comparison, print_comparison
+from whest.config.build import build_group, build_target
+from whest.config.compose import choices, recompose
+from whest.config.settings import read_settings
+from whest.display.progress import open_progress
+from whest.errors import ConfigError
+from whest.experiment import Experiment, build_experiment, protocol_of, run
+from whest.files import write_atomically
+from whest.page import save_page
+from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, read_predictions
+from whest.tracking.parents import close_parent, open_parent
+from whest.tracking.recorded import UnreadableError, read_report
+from whest.tracking.runs import MlflowTracking
+
+LOG = logging.getLogger(__name__)
+
+FILES = ("comparison.json", "comparison.png", "comparison.html")
+
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """An estimator that is to be run, every value of its config checked."""
+
+    choice: Choice
+    config: Config
+    experiment: Experiment
+    folder: Path
+
+
+def carry_out_comparison(config: Config, folder: Path, overrides: list[str], command: str, console: Console) -> bool:
+    """Whether every estimator that was run answered without an error."""
+    options: CompareOptions = build_target(CompareOptions, config["compare"], "compare")
+    tracking = build_group(config, "tracking", outputs=read_settings(config).outputs)
+    store = tracking if isinstance(tracking, MlflowTracking) else None
+    gathered = gather_entrants(options, store, folder, overrides, command)
+    _refuse_before_work(gathered)
+    entrants = [one if isinstance(one, Entrant) else _run_now(one, console) for one in gathered]
+    comparison = compare(named(entrants), options)
+    save_comparison(comparison, folder, command)
+    ran = [one.folder for one in gathered if isinstance(one, Planned)]
+    if store is not None:
+        log_comparison(store, comparison, folder, ran, command)
+    print_comparison(comparison, folder, console)
+    return not any(entrant.report["results"]["failure_breakdown"]["error"] for entrant in entrants)
+
+
+def gather_entrants(
+    options: CompareOptions, tracking: MlflowTracking | None, folder: Path, overrides: Sequence[str], command: str
+) -> list[Entrant | Planned]:
+    """In the order given. What was recorded is read, what is to be run is composed; nothing runs yet."""
+    estimators = choices("estimator")
+    gathered: list[Entrant | Planned] = []
+    for text in options.runs or []:
+        if is_choice(text, estimators):
+            for choice in _over_seeds(text, options.seeds):
+                place = folder / f"{len(gathered) + 1}-{Path(choice.text.split()[0]).stem}"
+                gathered.append(_plan(choice, place, overrides, command))
+        else:
+            try:
+                gathered += read_entrants(text, tracking, estimators)
+            except UnreadableError as error:
+                raise ConfigError(f"compare.runs has {text}: {error}") from None
+    if len(gathered) < 2:
+        raise ConfigError(
+            f"compare.runs={options.runs} must name two runs or more: compare.runs=[cov_prop,mean_prop], MLflow run "
+            "ids, report.json files, or run folders"
+        )
+    return gathered
+
+
+def _over_seeds(text: str, seeds: Sequence[int] | None) -> list[Choice]:
+    return [read_choice(text)] if not seeds else [read_choice(f"{text} seed={seed}") for seed in seeds]
+
+
+def _plan(choice: Choice, folder: Path, overrides: Sequence[str], command: str) -> Planned:
+    keys = {word: word.lstrip("+~").partition("=")[0] for word in overrides}
+    idle = [word for word, key in keys.items() if key == "estimator" or key.startswith("estimator.")]
+    if idle:
+        raise ConfigError(
+            f'{idle[0]} has no effect on job=compare: write it into compare.runs, "{choice.text} knob=value"'
+        )
+    kept = [word for word, key in keys.items() if key != "job" and not key.startswith("compare")]
+    words = [*kept, *choice.overrides]
+    try:
+        config = recompose(words)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(f"compare.runs has {choice.text!r}: {str(error).strip()}") from None
+    return Planned(choice, config, build_experiment(config, folder, words, command), folder)
+
+
+def _refuse_before_work(gathered: Sequence[Entrant | Planned]) -> None:
+    refuse_other_protocols(
+        [
+            (one.name, one.report["run_meta"]["protocol"])
+            if isinstance(one, Entrant)
+            else (one.choice.text, protocol_of(one.experiment))
+            for one in gathered
+        ]
+    )
+
+
+def _run_now(planned: Planned, console: Console) -> Entrant:
+    planned.folder.mkdir(parents=True, exist_ok=True)
+    (planned.folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(dict(planned.config))))
+    with open_progress(console) as progress:
+        report = run(planned.experiment, planned.folder, progress)
+    if report.meta.status == "interrupted":
+        raise KeyboardInterrupt  # the report holds what was finished; there is nothing to compare yet
+    recorded = read_report(planned.folder)
+    answers = read_predictions(planned.folder / PREDICTIONS_FILE)
+    return Entrant(recorded.name, planned.choice.text, recorded.report, answers)
+
+
+def log_comparison(
+    tracking: MlflowTracking, comparison: Comparison, folder: Path, ran: Sequence[Path], command: str
+) -> None:
+    """One MLflow run per comparison; the runs that were made for it become its children."""
+    tags = {
+        "verdict": "; ".join(pair.verdict for pair in comparison.pairs)[:5000],
+        "compared_protocol": comparison.protocol_hash,
+        "run_folder": str(folder),
+        "command": command,
+        "mlflow.source.name": command,
+    }
+    name = f"compare {' '.join(side.name for side in comparison.sides)}"[:200]
+    metrics = [
+        (key, float(value), step)
+        for step, pair in enumerate(comparison.pairs)
+        for key, value in pair.to_json().items()
+        if isinstance(value, int | float)
+    ]
+    try:
+        run_id = open_parent(tracking, "comparison", name, tags)
+        close_parent(tracking, run_id, metrics, files=[folder / file for file in FILES], children=ran)
+    except Exception as error:
+        LOG.warning(
+            "MLflow at %s did not take the comparison (%s); it is safe in %s", tracking.tracking_uri, error, folder
+        )
+
+
+def save_comparison(comparison: Comparison, folder: Path, command: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {**comparison.to_json(), "command": command}
+    write_atomically(folder / FILES[0], json.dumps(document, indent=2, allow_nan=False).encode())
+    draw_comparison(comparison).savefig(folder / FILES[1], dpi=130)
+    save_page(comparison_page(comparison, command), folder / FILES[2])

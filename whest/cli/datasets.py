@@ -1,0 +1,123 @@
+"""`job=info`: what a stored dataset is, in a table."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from whest.config.build import Node, build_group, build_target
+from whest.config.devices import prepare_jax
+from whest.config.settings import read_settings
+from whest.dataset.formats.metadata import choose_split, parse_header, split_names
+from whest.dataset.formats.opening import open_split, read_document
+from whest.dataset.formats.split import StoredSplit
+from whest.dataset.row import ContentDigest
+from whest.dataset.sources import drawn_seed
+from whest.dataset.stored import VERIFIED_BYTES
+from whest.errors import ConfigError
+from whest.experiment import _refuse_missing_groups
+from whest.mlp import SEED_PROTOCOL_NAMES
+from whest.notation import figure
+from whest.truth.truth import refuse_idle_truth, refuse_two_aims
+
+if TYPE_CHECKING:
+    from whest.dataset.bake import Bake, Baked, BakedRow
+    from whest.dataset.formats.metadata import Part
+
+
+def build_bake(config: Node, output: Path, overrides: Sequence[str], command: str) -> "Bake":
+    """The typed bake behind a composed, resolved config."""
+    settings = read_settings(config)
+    prepare_jax(settings)
+
+    from whest.dataset.bake import Bake, BakeOptions, counted_from_zero
+    from whest.dataset.formats.save import provenance_here
+    from whest.truth.cache import TruthCache
+
+    _refuse_missing_groups(config)
+    refuse_two_aims(overrides)
+    if drawn_seed(config):
+        raise ConfigError("seed is missing: a bake can only go on, or be sliced, from a seed it is given, seed=7")
+    options = build_target(BakeOptions, config["bake"], "bake")
+    sampler = build_group(config, "truth")
+    dataset = counted_from_zero(build_group(config, "dataset").load())
+    is_drawn = not dataset.has_truth or sampler.resample
+    refuse_idle_truth(not is_drawn, overrides)
+    drawn_by = f"{sampler.name} {sampler.version}" if is_drawn else dataset.sampler
+    aim = sampler.standard_error if is_drawn else dataset.standard_error
+    return Bake(
+        dataset=dataset,
+        part=options.part(dataset.n_mlps),
+        sampler=sampler,
+        cache=TruthCache(settings.outputs / "cache" / "truth"),
+        output=output,
+        provenance=provenance_here(options.split, options.config, drawn_by, aim, command),
+    )
+
+
+def print_baked_row(baked: "BakedRow", part: "Part", console: Console) -> None:
+    """A line an MLP, so that a log shows how a long bake gets on."""
+    truth = baked.truth
+    how = "was there" if baked.seconds is None else f"{baked.seconds:.1f} s"
+    console.print(
+        f"{baked.row.index + 1 - part.start:>5} of {part.end - part.start}  {escape(baked.row.name):24} "
+        f"standard error {figure(truth.floor_mse**0.5)}  {truth.n_samples:.3g} samples  {how}"
+    )
+
+
+def print_baked(baked: "Baked", console: Console) -> None:
+    part, place = baked.part, escape(str(baked.output))
+    console.print(
+        f"[bold]{place}[/]: MLPs [{part.start},{part.end}) of {part.total}, {baked.n_samples:.3g} samples in all; "
+        f"truth's noise adds {figure(baked.floor_mse)} to every MSE",
+        soft_wrap=True,
+    )
+    console.print(f"sha256 {baked.sha256}", soft_wrap=True)
+    use = f"dataset=file dataset.path={place}" if part.is_whole else "job=merge inputs=[…] output=…"
+    console.print(f"next   python -m whest {use}", soft_wrap=True)
+
+
+def print_info(path: Path, console: Console) -> None:
+    """Every split, each read and verified where its size allows."""
+    document = read_document(path)
+    names = split_names(document, path)
+    header = parse_header(choose_split(document, names[0], path), path)
+    table = Table(box=None, show_header=False, title=_plain(str(path)), title_justify="left", title_style="bold")
+    version = header.protocol.version
+    table.add_row("  schema", str(document["schema_version"]))
+    table.add_row("  shape", f"{header.stated.width}x{header.stated.depth} (width x depth)")
+    table.add_row("  seed protocol", f"{SEED_PROTOCOL_NAMES[version]} {version}")
+    if len(names) > 1:
+        table.add_row("  default split", _plain(str(document.get("default_split", "none"))))
+    for name in names:
+        for key, value in describe_split(open_split(path, name, partial=True)).items():
+            table.add_row(_plain(f"  {name}: {key}"), _plain(value))
+    console.print(table)
+
+
+def _plain(words: str) -> Text:
+    """A file's own words, without colours, links or anything else a terminal would act on."""
+    return Text("".join(letter for letter in words if letter.isprintable()))
+
+
+def describe_split(stored: StoredSplit) -> dict[str, str]:
+    header, part = stored.header, stored.header.part
+    share = "" if part.is_whole else f", the slice [{part.start},{part.end}) of {part.total}: merge it before use"
+    facts = {"MLPs": f"{stored.n_mlps}{share}", "samples an MLP": f"{header.stated.n_samples:,}"}
+    if header.stated.sampler:
+        facts["sampler"] = header.stated.sampler
+    if stored.reader.n_bytes > VERIFIED_BYTES:
+        stated = header.stated.content_sha256 or "not stated"
+        return {**facts, "sha256": f"{stated} (as stated; {stored.reader.n_bytes / 1e9:.1f} GB were not read)"}
+    digest, floors = ContentDigest(header.stated.width, header.stated.depth, header.protocol.version), []
+    for record in stored.verified():
+        digest.add(record.row, record.fingerprint)
+        assert record.row.truth is not None
+        floors.append(record.row.truth.floor_mse)
+    noise = f"{np.mean(floors):.3g} is added to every MSE"
+    return {**facts, "noise of the truth": noise, "sha256": digest.hexdigest()}

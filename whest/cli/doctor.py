@@ -1,0 +1,60 @@
+"""The examination: every check, in the order things are needed."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from whest.checks.doctor.machine import check_devices, check_rates, check_sandbox
+from whest.checks.doctor.packages import check_options, check_packages, check_python
+from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable
+from whest.checks.finding import Finding, save_findings, summary
+from whest.cli.findings import print_findings
+from whest.config.build import build_group
+from whest.config.settings import read_settings
+
+PEER = Path("outputs/peer")
+
+Check = Callable[[], Finding | list[Finding]]
+
+
+def carry_out_examination(config: Mapping[str, Any], console: Console) -> list[Finding]:
+    """Look at everything, print it, and save it as JSON where `output=` says."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    settings = read_settings(config)
+    tracking = build_group(config, "tracking", outputs=settings.outputs)
+    findings = examine(
+        [
+            ("Python", check_python),
+            ("packages", check_packages),
+            ("devices", partial(check_devices, settings.device)),
+            ("matmul", check_rates),
+            ("outputs", partial(check_writable, settings.outputs, "outputs")),
+            ("disk", partial(check_disk, settings.outputs)),
+            ("caches", partial(check_caches, settings.outputs)),
+            ("MLflow store", partial(check_store, tracking)),
+            ("sandbox", check_sandbox),
+            ("options", partial(check_options, PEER)),
+        ]
+    )
+    print_findings(findings, console)
+    if settings.output is not None:
+        save_findings(findings, {}, settings.output)
+    console.print(summary(findings, "things looked at"), soft_wrap=True)
+    return findings
+
+
+def examine(checks: Iterable[tuple[str, Check]]) -> list[Finding]:
+    """A check that itself breaks down is a finding too, and the others go on."""
+    findings: list[Finding] = []
+    for name, check in checks:
+        try:
+            found = check()
+        except Exception as error:
+            problem = f"could not be looked at ({type(error).__name__}: {error})"
+            found = Finding(name, "fail", problem, "please report this, with what is printed here")
+        findings += found if isinstance(found, list) else [found]
+    return findings

@@ -1,0 +1,113 @@
+"""`job=import path=…`: WhestBench reports become MLflow runs, once each, with what is wrong in them."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from whest.document import PAGE
+from whest.errors import ConfigError
+from whest.page.render import save_page
+from whest.page.run import run_page
+from whest.report import save_report
+from whest.tracking.runs import MlflowTracking, log_report
+from whest.whestbench.checks import find_problems
+from whest.whestbench.imported import ImportedReport, import_report
+from whest.whestbench.reports import NotAReportError, PeerReport, read_peer_report
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+ORIGINAL = "whestbench.json"
+
+FOLDER = "imported"
+
+
+@dataclass(frozen=True)
+class Imported:
+    """One file's fate."""
+
+    path: Path
+    run_id: str | None = None
+    """Null for what isn't a report."""
+    report: ImportedReport | None = None
+    """Null where the run was there before."""
+    refusal: str | None = None
+
+
+def import_all(
+    path: Path, tracking: MlflowTracking, participant: str | None, command: str, outputs: Path
+) -> list[Imported]:
+    """Every report at the path; all are read before the first is logged. A file that is no report is an error."""
+    if not path.exists():
+        raise ConfigError(f"path={path}: no such file or folder")
+    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    read = [_read(file, is_alone=file == path) for file in files]
+    if not any(isinstance(one, PeerReport) for one in read):
+        raise NotAReportError(f"path={path} holds no WhestBench report among its {len(files)} JSON files")
+    client, experiment_id = tracking.connect()
+    fates = []
+    for one in read:
+        if isinstance(one, Imported):
+            fates.append(one)
+        else:
+            fates.append(_import(one, client, experiment_id, participant, command, outputs))
+    return fates
+
+
+def _read(path: Path, is_alone: bool) -> PeerReport | Imported:
+    try:
+        return read_peer_report(path)
+    except NotAReportError as error:
+        if is_alone:
+            raise
+        return Imported(path, refusal=str(error))
+
+
+def _import(
+    found: PeerReport,
+    client: "MlflowClient",
+    experiment_id: str,
+    participant: str | None,
+    command: str,
+    outputs: Path,
+) -> Imported:
+    known = client.search_runs([experiment_id], f"tags.imported_sha256 = '{found.sha256}'", max_results=1)
+    if known:
+        return Imported(found.source, known[0].info.run_id)
+    report = import_report(found, find_problems(found), participant, command)
+    folder = outputs / FOLDER / found.sha256[:16]
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(found.source, folder / ORIGINAL)
+    save_report(report, folder)
+    save_page(run_page(report.document), folder / PAGE)
+    return Imported(found.source, log_report(client, experiment_id, report, folder), report)
+
+
+def describe(fates: Sequence[Imported], most: int = 12) -> list[str]:
+    """For people: a line a file, and beneath it where it disagrees with itself."""
+    lines = []
+    for fate in fates:
+        if fate.refusal is not None:
+            lines.append(f"left out  {fate.refusal}")
+        elif fate.report is None:
+            lines.append(f"known     {fate.path} is run {fate.run_id} already")
+        else:
+            lines += _describe_one(fate.path, str(fate.run_id), fate.report, most)
+    return lines
+
+
+def _describe_one(path: Path, run_id: str, report: ImportedReport, most: int) -> list[str]:
+    from whest.notation import plus_minus
+
+    score = plus_minus(report.score.score, report.score.score_se)
+    problems = report.problems
+    n_rows = len(report.document["results"]["per_mlp"])
+    lines = [
+        f"imported  {path} as run {run_id}: score {score}, {n_rows} MLPs, protocol {report.meta.protocol_hash}",
+        *(f"          disagrees with itself: {problem}" for problem in problems[:most]),
+    ]
+    if len(problems) > most:
+        lines.append(f"          and {len(problems) - most} more, in the run's tag `disagrees` and its report.json")
+    return lines

@@ -1,0 +1,56 @@
+"""The door of `job=validate`: from a composed config to the checks, their list on the console and as JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from whest.checks.contract import validate
+from whest.checks.finding import Finding, save_findings, summary
+from whest.cli.findings import print_findings
+from whest.config.devices import prepare_jax
+from whest.config.settings import read_settings
+from whest.dataset.suite import FOLDER as SUITES
+from whest.errors import ConfigError
+from whest.isolation.choose import open_runner
+from whest.isolation.runner import Runner
+
+FILE = "validation.json"
+
+
+def carry_out_validation(
+    config: Mapping[str, Any], folder: Path, overrides: Sequence[str], console: Console
+) -> list[Finding]:
+    """Validate the config's estimator under its round's rules; what was found is printed and saved."""
+    settings = read_settings(config)
+    prepare_jax(settings)
+    if config["task"]["name"] != "whitebox":
+        raise ConfigError(f"job=validate is for task=whitebox, not task={config['task']['name']}")
+
+    from whest.tasks.whitebox.build import build_task
+
+    task = build_task(config, settings, folder, overrides)
+    hidden = [settings.outputs, SUITES]
+
+    def opened(width: int, depth: int, budget: float) -> Runner:
+        context = replace(task.context, width=width, depth=depth, flop_budget=int(budget))
+        compiled = settings.outputs / "cache" / "xla"
+        return open_runner(task.isolation, task.estimator, context, task.worker_limits, hidden, compiled)
+
+    place = "in a worker" if task.isolation.is_process(task.estimator) else "in this process"
+    console.print(
+        f"[bold]{escape(task.estimator.name)}[/], {task.estimator.mode}, {place}: MLPs of {task.context.width}x"
+        f"{task.context.depth}, budget {settings.budget:.3g} FLOPs",
+        soft_wrap=True,
+    )
+    findings = validate(opened, (task.context.width, task.context.depth), task.limits)
+    print_findings(findings, console)
+    path = settings.output or folder / FILE
+    about: dict[str, object] = {"estimator": task.estimator.name, "source_sha256": task.estimator.source_sha256}
+    about |= {"mode": task.estimator.mode, "round": config["round"]["name"], "in_worker": place == "in a worker"}
+    save_findings(findings, about, path)
+    console.print(f"{summary(findings, 'checks')}; saved {path}", soft_wrap=True)
+    return findings

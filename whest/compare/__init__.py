@@ -1,0 +1,1 @@
+"""Comparisons: several runs on the same cases, paired."""

@@ -1,0 +1,247 @@
+"""A comparison: entrants on the same MLPs, each against the first, with a verdict in words."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+from jaxtyping import Float
+from pydantic import Field
+
+from whest.compare.entrants import Entrant, refuse_other_protocols
+from whest.document import Json, _is_failed
+from whest.errors import ConfigError
+from whest.scoring.paired import ErrorSplit, Interval, Paired, split_error, verdict
+
+Case = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """The config's `compare`."""
+
+    runs: list[str] | None
+    seeds: list[int] | None
+    by: Literal["run", "estimator"]
+    metric: str | None
+    confidence: Annotated[float, Field(gt=0, lt=1)]
+    resamples: Annotated[int, Field(ge=100, le=1_000_000)]
+    bootstrap_seed: Annotated[int, Field(ge=0)]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One name's scores: a run's, or the mean over an estimator's seeds."""
+
+    name: str
+    scores: Float[np.ndarray, " mlp"]
+    n_runs: int
+    n_failed: int
+
+    @property
+    def mean(self) -> float:
+        return float(self.scores.mean())
+
+    @property
+    def standard_error(self) -> float | None:
+        return float(self.scores.std(ddof=1)) / len(self.scores) ** 0.5 if len(self.scores) > 1 else None
+
+
+@dataclass(frozen=True)
+class Pair:
+    a: Side
+    b: Side
+    paired: Paired
+    unit: str = "MLP"
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.paired, self.a.name, self.b.name, self.unit)
+
+    def to_json(self) -> Json:
+        paired = self.paired
+        return {
+            "a": self.a.name,
+            "b": self.b.name,
+            "verdict": self.verdict,
+            "is_resolved": paired.is_resolved,
+            f"n_{self.unit.lower()}s": paired.n_cases,
+            "confidence": paired.confidence,
+            "difference": paired.difference,
+            "difference_se": paired.standard_error,
+            "t_interval": _ends(paired.t_interval),
+            "bootstrap_interval": _ends(paired.bootstrap_interval),
+            "p_value": paired.p_value,
+            "ratio": paired.ratio,
+            "ratio_interval": _ends(paired.ratio_interval),
+            "wins": paired.wins,
+            "ties": paired.ties,
+            f"n_{self.unit.lower()}s_needed": paired.n_needed,
+        }
+
+
+@dataclass(frozen=True)
+class Split:
+    """Bias and noise of one estimator, over its seeds."""
+
+    name: str
+    error: ErrorSplit
+
+
+@dataclass(frozen=True)
+class Comparison:
+    metric: str
+    protocol_hash: str
+    title: str
+    unit: str
+    """What a case is."""
+    cases: tuple[str, ...]
+    sides: tuple[Side, ...]
+    pairs: tuple[Pair, ...]
+    splits: tuple[Split, ...]
+    notes: tuple[str, ...]
+    sources: tuple[str, ...]
+    confidence: float
+    """With which all intervals hold together."""
+
+    def to_json(self) -> Json:
+        return {
+            "schema_version": "1.0",
+            "metric": self.metric,
+            "protocol_hash": self.protocol_hash,
+            "title": self.title,
+            "confidence": self.confidence,
+            "notes": list(self.notes),
+            "sources": list(self.sources),
+            f"{self.unit.lower()}s": list(self.cases),
+            "sides": [
+                {
+                    "name": side.name,
+                    "mean": side.mean,
+                    "standard_error": side.standard_error,
+                    "n_runs": side.n_runs,
+                    f"n_failed_{self.unit.lower()}s": side.n_failed,
+                    "scores": side.scores.tolist(),
+                }
+                for side in self.sides
+            ],
+            "comparisons": [pair.to_json() for pair in self.pairs],
+            "bias_and_noise": [
+                {"estimator": split.name, **asdict(split.error), "noise_share": split.error.noise_share}
+                for split in self.splits
+            ],
+        }
+
+
+def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
+    """Every side against the first; k comparisons share the error, so that all intervals hold together."""
+    refuse_other_protocols([(one.name, one.report["run_meta"]["protocol"]) for one in entrants])
+    told = entrants[0].case_score
+    metric, unit = options.metric or told["field"], told["unit"]
+    shared, notes = shared_cases(entrants)
+    sides = [_side(name, group, shared, metric) for name, group in _groups(entrants, options.by)]
+    if len(sides) < 2:
+        raise ConfigError(
+            "compare.by=estimator leaves one estimator: add another to compare.runs, or use compare.by=run"
+        )
+    level = 1 - (1 - options.confidence) / (len(sides) - 1)
+    lower = told["direction"] == "lower" if metric == told["field"] else metric != "accuracy"
+    first, *others = sides
+    pairs = [
+        Pair(first, b, Paired(first.scores, b.scores, lower, level, options.resamples, options.bootstrap_seed), unit)
+        for b in others
+    ]
+    config = entrants[0].report["run_config"]
+    splits, missing = split_errors(entrants, shared)
+    return Comparison(
+        metric=metric,
+        protocol_hash=entrants[0].protocol_hash,
+        title=f"{config['dataset']['name']}: {len(shared)} {unit}s{_shape(config)}, "
+        f"budget {config['flop_budget']:.3g} FLOPs",
+        unit=unit,
+        cases=tuple(name for _, name in shared),
+        sides=tuple(sides),
+        pairs=tuple(pairs),
+        splits=splits,
+        notes=(*notes, *missing),
+        sources=tuple(one.source for one in entrants),
+        confidence=options.confidence,
+    )
+
+
+def shared_cases(entrants: Sequence[Entrant]) -> tuple[list[Case], tuple[str, ...]]:
+    """The cases that every run finished; an interrupted run has fewer."""
+    shared = set.intersection(*(set(one.cases) for one in entrants))
+    if not shared:
+        raise ConfigError("compare.runs: the runs were interrupted, and nothing is finished in all of them")
+    most = max(len(one.cases) for one in entrants)
+    unit = entrants[0].case_score["unit"]
+    note = f"{len(shared)} of {most} {unit}s are in every run; only those are compared"
+    return sorted(shared), (note,) if len(shared) < most else ()
+
+
+def _shape(config: Json) -> str:
+    return f" of {config['width']}x{config['depth']}" if "width" in config else ""
+
+
+def _groups(entrants: Sequence[Entrant], by: str) -> list[tuple[str, list[Entrant]]]:
+    if by == "run":
+        return [(one.name, [one]) for one in entrants]
+    families: dict[str, list[Entrant]] = {}
+    for one in entrants:
+        families.setdefault(one.family, []).append(one)
+    names = [family_name(group) for group in families.values()]
+    unique = [name if names.count(name) == 1 else f"{name} ({i})" for i, name in enumerate(names, start=1)]
+    return list(zip(unique, families.values(), strict=True))
+
+
+def family_name(group: Sequence[Entrant]) -> str:
+    """The name its members share, without their seed and number."""
+    words = [word for word in group[0].name.split() if not word.startswith(("seed=", "("))]
+    return " ".join(words)
+
+
+def _side(name: str, group: Sequence[Entrant], shared: Sequence[Case], metric: str) -> Side:
+    scores = np.mean([_scores(one, shared, metric) for one in group], axis=0)
+    failed = sum(_is_failed(one.cases[case]) for one in group for case in shared)
+    return Side(name, scores, len(group), failed)
+
+
+def _scores(one: Entrant, shared: Sequence[Case], metric: str) -> Float[np.ndarray, " mlp"]:
+    known = sorted(key for key, value in one.cases[shared[0]].items() if isinstance(value, int | float))
+    if metric not in known:
+        raise ConfigError(
+            f"compare.metric={metric} is not a figure of {one.name}'s report; there are: {', '.join(known)}"
+        )
+    scores = [one.cases[case].get(metric) for case in shared]
+    if any(score is None for score in scores):
+        raise ConfigError(
+            f"compare.metric={metric}: {one.name} has {one.case_score['unit']}s without it ({one.source})"
+        )
+    return np.array(scores, dtype=np.float64)
+
+
+def split_errors(entrants: Sequence[Entrant], shared: Sequence[Case]) -> tuple[tuple[Split, ...], list[str]]:
+    """Bias and noise of every estimator that is there with two seeds or more, and why some can't be split."""
+    splits, notes = [], []
+    for name, group in _groups(entrants, "estimator"):
+        by_seed = list({str(one.seed): one for one in group}.values())
+        if len(by_seed) < 2 or "final_layer_mse" not in by_seed[0].cases[shared[0]]:
+            continue
+        if any(one.answers is None for one in by_seed):
+            notes.append(f"{name}: bias and noise can't be told apart without predictions.npz beside every report")
+            continue
+        kept = [case for case in shared if all(case[0] in (one.answers or {}) for one in by_seed)]
+        if not kept:
+            continue
+        answers = np.array([[(one.answers or {})[index] for index, _ in kept] for one in by_seed])
+        mses = np.array([_scores(one, kept, "final_layer_mse") for one in by_seed])
+        floors = [by_seed[0].cases[case]["truth_floor_mse"] for case in kept]
+        if None in floors:
+            notes.append(f"{name}: the truth's own noise is not known and counts as bias")
+        splits.append(Split(name, split_error(mses, answers, np.array([floor or 0.0 for floor in floors]))))
+    return tuple(splits), notes
+
+
+def _ends(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [interval.low, interval.high]

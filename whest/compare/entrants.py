@@ -1,0 +1,165 @@
+"""Who is compared: runs that were recorded, and estimators to run now; all read into the same thing before any work."""
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from whest.document import Json, case_key, case_rows, case_score, flatten, protocol_hash
+from whest.errors import ConfigError
+from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, Answers, read_predictions
+from whest.tracking.recorded import RecordedRun, read_report, read_run
+from whest.tracking.runs import MlflowTracking
+
+RUN_ID = re.compile(r"[0-9a-f]{32}")
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One run's report, and its answers where they were kept."""
+
+    name: str
+    source: str
+    report: Json
+    answers: Answers | None
+
+    @property
+    def protocol_hash(self) -> str:
+        return str(self.report["run_meta"]["protocol_hash"])
+
+    @property
+    def estimator(self) -> Json:
+        described: Json = self.report["run_config"]["estimator"]
+        return described
+
+    @property
+    def seed(self) -> Any:
+        return self.estimator["knobs"].get("seed")
+
+    @property
+    def family(self) -> str:
+        """What its replicates share: everything about the estimator but its seed."""
+        knobs = {key: value for key, value in self.estimator["knobs"].items() if key != "seed"}
+        return json.dumps([{**self.estimator, "knobs": knobs}], sort_keys=True)
+
+    @property
+    def cases(self) -> dict[tuple[int, str], Json]:
+        return {case_key(row): row for row in case_rows(self.report["results"])}
+
+    @property
+    def case_score(self) -> Json:
+        """By which figure its cases are compared, unless another is asked for."""
+        return case_score(self.report["results"])
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An estimator to run now: the overrides that choose it."""
+
+    text: str
+    overrides: tuple[str, ...]
+
+
+def is_choice(text: str, estimators: Sequence[str]) -> bool:
+    name = text.split()[0] if text.split() else ""
+    return name in estimators or name.endswith(".py")
+
+
+def read_choice(text: str) -> Choice:
+    """`monte_carlo seed=1`: an estimator's name, or a file of one, then its knobs."""
+    name, *knobs = text.split()
+    chosen = ("estimator=file", f"estimator.path={name}") if name.endswith(".py") else (f"estimator={name}",)
+    wrong = [word for word in knobs if "=" not in word]
+    if wrong:
+        raise ConfigError(f"compare.runs has {text!r}: {wrong[0]!r} is not a knob, write knob=value")
+    return Choice(text, (*chosen, *map(_knob, knobs)))
+
+
+def _knob(word: str) -> str:
+    plus, key = ("+", word[1:]) if word.startswith("+") else ("", word)
+    return f"{plus}{key}" if key.startswith("estimator.") else f"{plus}estimator.{key}"
+
+
+def read_entrants(text: str, tracking: MlflowTracking | None, estimators: Sequence[str]) -> list[Entrant]:
+    """The runs behind one word of `compare.runs`: several for a sweep's folder, one for anything else."""
+    path = Path(text)
+    if RUN_ID.fullmatch(text) and not path.exists():
+        return [_from_mlflow(text, tracking)]
+    if path.is_dir() and not (path / "report.json").exists():
+        jobs = sorted((job for job in path.iterdir() if job.name.isdigit()), key=lambda job: int(job.name))
+        found = [job / "report.json" for job in jobs if (job / "report.json").exists()]
+        if not found:
+            raise ConfigError(f"compare.runs has {text}: no report.json there, nor in folders of a sweep's jobs")
+        return [_from_file(report, str(report.parent)) for report in found]
+    report = path / "report.json" if path.is_dir() else path
+    if not report.is_file():
+        raise ConfigError(
+            f"compare.runs has {text!r}: neither a file or folder, nor an MLflow run id, nor an estimator "
+            f"({', '.join(estimators)})"
+        )
+    return [_from_file(report, text)]
+
+
+def _from_file(path: Path, source: str) -> Entrant:
+    return entrant(read_report(path), read_predictions(path.parent / PREDICTIONS_FILE), source)
+
+
+def _from_mlflow(run_id: str, tracking: MlflowTracking | None) -> Entrant:
+    if tracking is None:
+        raise ConfigError(f"compare.runs has the MLflow run {run_id}: add tracking=mlflow to say where MLflow is")
+    client, _ = tracking.connect()
+    recorded = read_run(client, run_id)
+    held = {item.path for item in client.list_artifacts(run_id)}
+    with tempfile.TemporaryDirectory() as place:
+        answers = client.download_artifacts(run_id, PREDICTIONS_FILE, place) if PREDICTIONS_FILE in held else None
+        return entrant(recorded, read_predictions(Path(answers)) if answers else None, run_id)
+
+
+def entrant(recorded: RecordedRun, answers: Answers | None, source: str) -> Entrant:
+    """A run that can be compared: as it was recorded, with cases in it."""
+    if recorded.problem is not None:
+        raise ConfigError(f"compare.runs has {source}: {recorded.problem}")
+    if not recorded.rows:
+        unit = case_score(recorded.report["results"])["unit"]
+        raise ConfigError(f"compare.runs has {source}: that run finished no {unit}")
+    return Entrant(recorded.report["run_config"]["estimator"]["name"], source, recorded.report, answers)
+
+
+def named(entrants: Sequence[Entrant]) -> list[Entrant]:
+    """Names that tell them apart: the estimator's; where that is shared its differing knobs; at last a number."""
+    names = [entrant.name for entrant in entrants]
+    for name in {name for name in names if names.count(name) > 1}:
+        same = [i for i, other in enumerate(names) if other == name]
+        knobs = [entrants[i].estimator["knobs"] | {"mode": entrants[i].estimator["mode"]} for i in same]
+        keys = sorted({key for one in knobs for key in one if len({str(other.get(key)) for other in knobs}) > 1})
+        for i, one in zip(same, knobs, strict=True):
+            names[i] = " ".join([name, *(f"{key}={one[key]}" for key in keys if key in one)])
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        seen[name] = seen.get(name, 0) + 1
+        names[i] = f"{name} ({seen[name]})" if names.count(name) > 1 or seen[name] > 1 else name
+    return [replace(entrant, name=name) for entrant, name in zip(entrants, names, strict=True)]
+
+
+def refuse_other_protocols(protocols: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
+    """Scores under other rules, or of other MLPs, aren't comparable: say what differs."""
+    (first, reference), *others = protocols
+    for name, protocol in others:
+        if protocol_hash(protocol) != protocol_hash(reference):
+            raise ConfigError(
+                f"{first} and {name} can't be compared, their protocols differ in {_differences(reference, protocol)}"
+            )
+
+
+def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
+    a, b = flatten(one), flatten(other)
+    keys = [key for key in sorted(a | b) if a.get(key) != b.get(key)]
+    return "; ".join(f"{key} ({_short(a.get(key))} and {_short(b.get(key))})" for key in keys)
+
+
+def _short(value: Any) -> str:
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 20 else f"{text[:16]}…"

@@ -1,0 +1,164 @@
+"""A comparison as people see it: on the console, as a figure, as a page."""
+
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from whest import page
+from whest.compare.comparison import Comparison, Pair, Split
+from whest.notation import figure, plus_minus
+from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
+from whest.scoring.paired import Interval
+
+PAIR_COLUMNS = ("against", "ratio", "difference: t interval", "bootstrap", "wins", "needed")
+
+
+def print_comparison(comparison: Comparison, folder: Path, console: Console) -> None:
+    console.print()
+    console.print(f"[bold]{escape(comparison.title)}[/], {escape(comparison.metric)}")
+    console.print(_table(("run", "mean ± SE", "failed"), _side_rows(comparison)))
+    console.print()
+    console.print(_table((comparison.sides[0].name + " against", *PAIR_COLUMNS[1:]), pair_rows(comparison)))
+    if comparison.splits:
+        console.print()
+        console.print(_table(SPLIT_COLUMNS, [split_row(split) for split in comparison.splits]))
+    console.print()
+    for pair in comparison.pairs:
+        colour = "bold green" if pair.paired.is_resolved else "bold yellow"
+        console.print(f"[{colour}]{escape(pair.verdict)}[/]", soft_wrap=True)
+    for note in comparison.notes:
+        console.print(f"note     {escape(note)}", soft_wrap=True)
+    console.print(f"saved    {folder / 'comparison.json'}, comparison.png, comparison.html", soft_wrap=True)
+
+
+def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for i, column in enumerate(columns):
+        table.add_column(escape(column), justify="right" if i else "left", no_wrap=i > 0)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    return table
+
+
+def _side_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    return [(side.name, plus_minus(side.mean, side.standard_error), str(side.n_failed)) for side in comparison.sides]
+
+
+def pair_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    return [
+        (
+            pair.b.name,
+            f"{figure(pair.paired.ratio)} {between(pair.paired.ratio_interval)}",
+            between(pair.paired.t_interval),
+            between(pair.paired.bootstrap_interval),
+            f"{pair.paired.wins} of {pair.paired.n_cases}",
+            "–" if pair.paired.n_needed is None else f"{pair.paired.n_needed:,}",
+        )
+        for pair in comparison.pairs
+    ]
+
+
+SPLIT_COLUMNS = ("estimator", "seeds", "MSE", "bias²", "noise", "noise's share")
+
+
+def split_row(split: Split) -> tuple[str, ...]:
+    error = split.error
+    share = "–" if error.noise_share is None else f"{100 * error.noise_share:.3g} %"
+    return (
+        split.name,
+        str(error.n_seeds),
+        figure(error.mse),
+        plus_minus(error.bias, error.bias_se),
+        plus_minus(error.noise, error.noise_se),
+        share,
+    )
+
+
+def between(interval: Interval | None) -> str:
+    return "–" if interval is None else f"[{interval.low:.3g}, {interval.high:.3g}]"
+
+
+def draw_comparison(comparison: Comparison) -> Figure:
+    """Left, every case's two scores; right, the ratios with their intervals."""
+    drawn = Figure(figsize=(10, 4.3), layout="constrained")
+    left, right = drawn.subplots(1, 2)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color=GRID, linewidth=0.7)
+        axes.set_axisbelow(True)
+    draw_scores(left, comparison)
+    draw_ratios(right, comparison)
+    return drawn
+
+
+def draw_scores(axes: Axes, comparison: Comparison) -> None:
+    first = comparison.sides[0]
+    for i, side in enumerate(comparison.sides[1:]):
+        colour = SERIES[i % len(SERIES)]
+        axes.scatter(first.scores, side.scores, s=18, alpha=0.7, color=colour, label=page.literal(side.name))
+    ends = [min(side.scores.min() for side in comparison.sides), max(side.scores.max() for side in comparison.sides)]
+    axes.plot(ends, ends, color=INK, linewidth=0.8)
+    scale = "log" if ends[0] > 0 else "linear"
+    axes.set(
+        xscale=scale,
+        yscale=scale,
+        xlabel=page.literal(first.name),
+        title=f"Each {comparison.unit}'s scores; equal on the line",
+    )
+    axes.legend(frameon=False)
+
+
+def draw_ratios(axes: Axes, comparison: Comparison) -> None:
+    shown = [pair for pair in comparison.pairs if pair.paired.ratio is not None]
+    for place, pair in enumerate(shown):
+        _draw_ratio(axes, place, pair)
+    axes.axvline(1, color=INK, linewidth=0.8)
+    if all(pair.paired.ratio_interval is not None and pair.paired.ratio_interval.low > 0 for pair in shown):
+        axes.set_xscale("log")  # half and double are as far from one
+    axes.set_yticks(range(len(shown)), [page.literal(pair.b.name) for pair in shown])
+    axes.set_ylim(-0.8, len(shown) - 0.2)
+    axes.invert_yaxis()
+    name = page.literal(comparison.sides[0].name)
+    axes.set(
+        xlabel=f"mean of {name} over mean of the other", title=f"Ratios, {100 * comparison.confidence:g} % together"
+    )
+
+
+def _draw_ratio(axes: Axes, place: int, pair: Pair) -> None:
+    ratio, interval = pair.paired.ratio, pair.paired.ratio_interval
+    colour = ACCENT if pair.paired.is_resolved else MUTED
+    if interval is not None:
+        axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=2, marker="|", markersize=12)
+    assert ratio is not None
+    axes.plot([ratio], [place], marker="o", color=colour if interval else ALARM)
+
+
+def comparison_page(comparison: Comparison, command: str) -> page.Page:
+    first = comparison.pairs[0]
+    level = f"{100 * first.paired.confidence:.3g} %"
+    blocks: list[page.Block] = [
+        page.Headline("verdict", first.verdict, tone="good" if first.paired.is_resolved else "warn"),
+        *[page.Text(pair.verdict) for pair in comparison.pairs[1:]],
+        page.Picture(
+            draw_comparison(comparison),
+            alt=f"Scores of {comparison.sides[0].name} against the others on every {comparison.unit}, "
+            "and the ratios of their means",
+            size="wide",
+        ),
+        page.Table(PAIR_COLUMNS, pair_rows(comparison), f"{comparison.sides[0].name} against each, {level} intervals"),
+        page.Table(
+            (comparison.unit, *(side.name for side in comparison.sides)),
+            [(case, *(float(side.scores[i]) for side in comparison.sides)) for i, case in enumerate(comparison.cases)],
+            comparison.metric,
+        ),
+    ]
+    if comparison.splits:
+        rows = [split_row(split) for split in comparison.splits]
+        blocks.append(page.Table(SPLIT_COLUMNS, rows, "What of the error is bias, and what averages out over seeds"))
+    blocks += [page.Text(note) for note in comparison.notes]
+    blocks.append(page.Code(command, "how to repeat it"))
+    return page.Page(" against ".join(s.name for s in comparison.sides), comparison.title, blocks, kind="comparison")

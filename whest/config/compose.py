@@ -1,0 +1,80 @@
+"""Composing a config with Hydra: from words of the command line to plain data."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf, open_dict
+
+from whest.errors import ConfigError
+from whest.host import PACKAGE
+
+
+def _beside(name: str) -> str:
+    """`${beside:mine.py}`: a file in the folder that --config-dir (or hydra.searchpath) names, wherever we are."""
+    sources = HydraConfig.get().runtime.config_sources
+    folders = [Path(source.path) for source in sources if source.schema == "file" and source.provider != "main"]
+    found = [folder / name for folder in folders if (folder / name).is_file()]
+    if not found:
+        raise ConfigError(
+            f"{name} is in no config folder ({', '.join(map(str, folders)) or 'none was given'}): --config-dir FOLDER"
+        )
+    return str(found[0])
+
+
+def _file_stem(*, _parent_: DictConfig) -> str:
+    """`${file_stem:}`: what the file under the neighbouring key `path` is called."""
+    return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem
+
+
+OmegaConf.register_new_resolver("beside", _beside, replace=True)
+OmegaConf.register_new_resolver("file_stem", _file_stem, replace=True)
+
+
+def config_folder() -> Path:
+    """The checkout's conf/, or the one inside the installed package."""
+    checkout = PACKAGE.parent / "conf"
+    return checkout if (checkout / "config.yaml").exists() else PACKAGE / "conf"
+
+
+def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]:
+    """The config that these command-line words compose, as plain data; `config_dir` adds a folder of your own."""
+    own = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir is not None else []
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+        config = hydra_compose("config", [*words, *own], return_hydra_config=True)
+    HydraConfig.instance().set_config(config)
+    with open_dict(config):
+        config.pop("hydra")
+    return _plain(config)
+
+
+def recompose(overrides: Sequence[str]) -> dict[str, Any]:
+    """Another config from within a job: the same search path, other words. The job's own config is put back."""
+    before = HydraConfig.instance().cfg
+    loader = GlobalHydra.instance().config_loader()
+    config = loader.load_configuration("config", list(overrides), run_mode=RunMode.RUN)
+    try:
+        HydraConfig.instance().set_config(config)
+        with open_dict(config):
+            config.pop("hydra")
+        return _plain(config)
+    finally:
+        HydraConfig.instance().cfg = before
+
+
+def choices(group: str) -> list[str]:
+    """What a group of the config in force can be, the user's own configs included."""
+    found: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
+    return sorted(found)
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    container = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}

@@ -1,0 +1,55 @@
+"""Hydra's composition errors, with the choices there would have been."""
+
+import difflib
+import re
+from itertools import pairwise
+from pathlib import Path
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import DictConfig, OmegaConf
+
+CONFIG_DIR = ("--config-dir", "-cd")
+
+GROUP_CHOICE = re.compile(r"[\w/]+=[\w.-]+")
+
+
+def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
+    """The error's own words; for an unknown key the keys that exist in its place, for a choice the nearest one."""
+    message = str(error).partition("Config search path")[0].strip()
+    choice = re.search(r"Could not find '(\w+)/(\S+?)'", message)
+    if choice is not None:
+        names = [path.stem for path in (conf / choice[1]).glob("*.yaml")]
+        close = difflib.get_close_matches(choice[2], names, n=1)
+        return f"{message}\nDid you mean {choice[1]}={close[0]}?" if close else message
+    match = re.search(r"Could not override '([\w./]+)'", message)
+    if match is None:
+        return message
+    parent, _, key = match[1].rpartition(".")
+    known = known_keys(parent, conf, arguments)
+    if not known:
+        return message
+    close = difflib.get_close_matches(key, known, n=1)
+    meant = f" Did you mean {_join(parent, close[0])}?" if close else ""
+    place = f"{parent} has the keys" if parent else "the top-level keys are"
+    return f"{_join(parent, key)} is not a key of this config.{meant} {place}: {', '.join(known)}"
+
+
+def known_keys(parent: str, conf: Path, arguments: list[str]) -> list[str]:
+    """The keys under a node of the config as the groups chosen on the command line compose it."""
+    groups = {path.name for path in conf.iterdir() if path.is_dir()}
+    choices = [a for a in arguments if GROUP_CHOICE.fullmatch(a) and a.partition("=")[0] in groups]
+    GlobalHydra.instance().clear()
+    own = [Path(folder).absolute() for flag, folder in pairwise(arguments) if flag in CONFIG_DIR]
+    searchpath = [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in own)}]"] if own else []
+    try:
+        with initialize_config_dir(str(conf), version_base="1.3"):
+            composed = compose("config", choices + searchpath)
+    except Exception:
+        return []
+    node = OmegaConf.select(composed, parent) if parent else composed
+    return [str(key) for key in node] if isinstance(node, DictConfig) else []
+
+
+def _join(parent: str, key: str) -> str:
+    return f"{parent}.{key}" if parent else key

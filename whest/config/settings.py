@@ -1,0 +1,92 @@
+"""From a composed config to an experiment: every value checked before any work starts."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from whest.config.build import Node, build_target
+
+CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+Job = Literal[
+    "score",
+    "bake",
+    "merge",
+    "combine",
+    "info",
+    "page",
+    "ui",
+    "list",
+    "clean",
+    "compare",
+    "leaderboard",
+    "judge",
+    "import",
+    "init",
+    "validate",
+    "doctor",
+]
+
+Size = Annotated[int, Field(ge=1, le=65536)]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a round fixes beside its limits."""
+
+    name: str
+    width: Size
+    depth: Size
+    n_samples: Annotated[int, Field(ge=2)]
+
+
+@dataclass(frozen=True)
+class TaskName:
+    """Which task."""
+
+    name: Literal["whitebox", "prequential", "exam"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The scalars of the command line."""
+
+    job: Job
+    budget: Annotated[float, Field(ge=1, le=1e24)]
+    lam: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    wall_time_limit_s: Positive | None
+    residual_wall_time_limit_s: Positive | None
+    memory_limit_mb: Positive | None
+    setup_timeout_s: Positive | None
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None
+    device: Literal["auto", "cpu", "gpu"]
+    participant: Annotated[str, Field(min_length=1)]
+    show_mlps: bool
+    resume: bool
+    outputs_dir: Path
+    inputs: list[str] | dict[str, str] | None
+    output: Path | None
+    path: Path | None
+    default_split: str | None
+    port: Annotated[int, Field(ge=1, le=65535)]
+
+    @property
+    def outputs(self) -> Path:
+        return self.outputs_dir.absolute()
+
+
+NODES = ("leaderboard", "bake", "compare", "judge", "hydra")
+"""Keys of the top level that belong to single jobs."""
+
+GROUPS = ("round", "task", "dataset", "truth", "data", "estimator", "isolation", "scoring", "tracking")
+
+
+def read_settings(config: Node) -> Settings:
+    """The top level of the config, without its groups."""
+    scalars = {key: value for key, value in config.items() if key not in (*GROUPS, *NODES)}
+    settings: Settings = build_target(Settings, scalars, "")
+    return settings

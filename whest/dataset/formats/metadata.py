@@ -1,0 +1,203 @@
+"""What a stored dataset says of itself: `metadata.json`, or an .npz's metadata member, checked into one typed header.
+
+Every field is refused in words before an array is touched; nothing in it is trusted for an allocation.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+from pydantic import Field
+
+from whest.config.build import build_target
+from whest.dataset.dataset import Count, Size
+from whest.errors import ConfigError
+from whest.mlp import SEED_PROTOCOL_NAMES, VERSIONS, SeedProtocol, Streams, Version, legacy_stream, salted_protocol
+
+Document = Mapping[str, Any]
+
+PARQUET_SCHEMA, PARQUET_FORMAT = "3.0", "hf-datasets-parquet"
+
+NPZ_SCHEMAS = ("2.4", "2.3")
+
+DEFAULT_SPLIT = "public"
+
+Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=100)]
+
+Bounds = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1, le=1_000_000)]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Which MLPs [start, end) of the whole dataset's `total` a slice holds."""
+
+    start: int
+    end: int
+    total: int
+
+    @property
+    def is_whole(self) -> bool:
+        return (self.start, self.end) == (0, self.total)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """The fields that are read, by the names they have in the file."""
+
+    width: Size
+    depth: Size
+    n_mlps: Count
+    n_samples: Annotated[int, Field(ge=1, le=10**15)]
+    split: Name = DEFAULT_SPLIT
+    config: Name = "default"
+    backend: str | None = None
+    seed: Annotated[int, Field(ge=0, lt=2**128)] | None = None
+    sampler: str | None = None
+    standard_error: Annotated[float, Field(gt=0)] | None = None
+    """What every MLP was sampled to, where that was the aim and not a number of samples."""
+    is_partial: bool = False
+    mlp_range: Bounds | None = None
+    total_n_mlps: Count | None = None
+    content_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    content_mlp_range: Bounds | None = None
+
+
+@dataclass(frozen=True)
+class Header:
+    """One split's metadata, checked."""
+
+    path: Path
+    stated: Stated
+    protocol: SeedProtocol
+    part: Part
+    document: Document = field(repr=False)
+    """The metadata as stored, for provenance to be carried over."""
+
+    @property
+    def content_range(self) -> range:
+        """The MLPs that content_sha256 covers: those of the part it was written with."""
+        return range(*(self.stated.content_mlp_range or (self.part.start, self.part.end)))
+
+    @property
+    def decoded_bytes(self) -> int:
+        """What one MLP takes while it is decoded, checked and copied, however well it was packed."""
+        return 3 * 4 * self.stated.depth * self.stated.width**2
+
+    def streams(self, index: int, mlp_seed: int) -> Streams:
+        if self.protocol.version != "2.0":
+            return self.protocol.streams(mlp_seed)
+        assert self.stated.seed is not None
+        return legacy_stream(self.stated.seed, index)
+
+
+def require_word(key: str, name: str) -> None:
+    """What may name a split or a config that we write: `datasets` takes no hyphen in a split, though the peer does."""
+    if re.fullmatch(r"[a-z][a-z0-9]*", name) is None:
+        raise ConfigError(f"{key}={name} must be lower-case letters and digits, beginning with a letter")
+
+
+def refused(path: Path, what: str, remedy: str) -> ConfigError:
+    return ConfigError(f"{path}: {what}. {remedy}")
+
+
+def parse_json(text: str, path: Path) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise refused(
+            path, f"its metadata is not JSON ({error})", "Restore the file or bake the dataset anew"
+        ) from None
+    if not isinstance(document, dict):
+        raise refused(path, "its metadata is not a JSON object", "Restore the file or bake the dataset anew")
+    return document
+
+
+def split_names(document: Document, path: Path) -> list[str]:
+    """The splits a document lists; one without a list has a single split."""
+    if "splits" not in document:
+        return [str(document.get("split", DEFAULT_SPLIT))]
+    splits = document["splits"]
+    if not isinstance(splits, dict) or not splits or not all(isinstance(info, dict) for info in splits.values()):
+        raise refused(path, "metadata.splits must be an object with an object a split", "Combine the splits anew")
+    if document.get("is_partial"):
+        raise refused(path, "it is partial and has several splits", "Merge each split's parts first, then combine")
+    return list(splits)
+
+
+def choose_split(document: Document, split: str | None, path: Path) -> dict[str, Any]:
+    """The document of one split: the one asked for, else the default, else the only one."""
+    names = split_names(document, path)
+    chosen = split if split is not None else document.get("default_split", names[0] if len(names) == 1 else None)
+    known = ", ".join(names)
+    if chosen is None:
+        raise refused(path, "it has several splits and no default", f"Choose one with split=…: {known}")
+    if chosen not in names:
+        raise refused(path, f"it has no split {chosen!r}", f"Its splits are: {known}")
+    common = {key: value for key, value in document.items() if key not in ("splits", "default_split")}
+    return common | (document["splits"][chosen] if "splits" in document else {}) | {"split": chosen}
+
+
+def parse_header(document: Document, path: Path) -> Header:
+    """Check one split's document; the schema has been looked at by its reader."""
+    known = {item.name for item in fields(Stated)}
+    try:
+        stated: Stated = build_target(Stated, {k: v for k, v in document.items() if k in known}, "metadata")
+        protocol = _protocol(document.get("seed_protocol"), path)
+    except ConfigError as error:
+        raise error if str(error).startswith(str(path)) else ConfigError(f"{path}: {error}") from None
+    if (protocol.version == "2.0") != (stated.seed is not None):
+        must = "needs its root seed in" if stated.seed is None else "has one seed an MLP and none in"
+        raise refused(path, f"seed protocol {protocol.version} {must} metadata.seed", "Bake the dataset anew")
+    return Header(path, stated, protocol, _part(stated, path), document)
+
+
+def check_schema(document: Document, allowed: tuple[str, ...], path: Path) -> None:
+    version = document.get("schema_version")
+    if version not in allowed:
+        raise refused(
+            path,
+            f"schema_version is {version!r}, this whest reads {' and '.join(allowed)} here",
+            "Bake it anew with python -m whest job=bake output=DIR",
+        )
+
+
+def _protocol(block: Any, path: Path) -> SeedProtocol:
+    block = block if isinstance(block, dict) else {}
+    version = block.get("version")
+    if version not in VERSIONS:
+        raise refused(
+            path,
+            f"Incompatible dataset seed_protocol version: file has {version!r}, this whest requires '2.0' (or '3.0', "
+            "'4.0')",
+            "Re-bake it: python -m whest job=bake dataset=fresh output=DIR",
+        )
+    if block.get("name") != SEED_PROTOCOL_NAMES[cast(Version, version)]:
+        raise refused(path, f"seed_protocol {version} is not called {block.get('name')!r}", "Bake the dataset anew")
+    return _salted(block, path) if version == "4.0" else SeedProtocol(cast(Version, version))
+
+
+def _salted(block: Document, path: Path) -> SeedProtocol:
+    source, digest, salt = block.get("salt_source", "metadata"), block.get("salt_digest"), block.get("salt")
+    if source not in ("metadata", "env") or not isinstance(digest, str):
+        raise refused(path, "seed protocol 4.0 needs salt_source (metadata, env) and salt_digest", "Bake it anew")
+    if (source == "metadata") != isinstance(salt, str):
+        raise refused(path, f"salt_source is {source!r}, which doesn't go with its salt field", "Bake it anew")
+    return salted_protocol(digest, salt)
+
+
+def _part(stated: Stated, path: Path) -> Part:
+    if not stated.is_partial:
+        return Part(0, stated.n_mlps, stated.n_mlps)
+    if stated.mlp_range is None or stated.total_n_mlps is None:
+        raise refused(path, "it is partial but lacks mlp_range or total_n_mlps", "Bake the slice anew")
+    part = Part(*stated.mlp_range, stated.total_n_mlps)
+    if not part.start < part.end <= part.total or part.end - part.start != stated.n_mlps:
+        raise refused(
+            path,
+            f"mlp_range [{part.start},{part.end}) doesn't fit {stated.n_mlps} of {part.total} MLPs",
+            "Bake the slice anew",
+        )
+    return part

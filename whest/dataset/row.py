@@ -1,0 +1,80 @@
+"""A dataset's rows: one MLP each, where its weights come from, and the digest of their content."""
+
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from whest.mlp import Streams, draw_weights
+from whest.truth.truth import Truth
+
+
+@dataclass(frozen=True)
+class Row:
+    """One MLP of a dataset. `index` is its place in the whole dataset, whatever part of it is selected."""
+
+    index: int
+    mlp_seed: int
+    name: str
+    streams: Streams
+    truth: Truth | None = None
+
+
+class WeightSource(Protocol):
+    """Where the weights of a dataset's rows come from."""
+
+    def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]: ...
+
+    def fingerprint(self, row: Row) -> bytes:
+        """What identifies the weights beyond the row's seed; empty where the seed says it all."""
+        ...
+
+
+@dataclass(frozen=True)
+class DrawnWeights:
+    """Weights regenerate from the row's own stream."""
+
+    def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
+        return draw_weights(row.streams.weights, width, depth)
+
+    def fingerprint(self, row: Row) -> bytes:
+        return b""
+
+
+@dataclass(frozen=True)
+class ShiftedWeights:
+    """Another source's weights for rows that are counted anew from its row `first`."""
+
+    source: WeightSource
+    first: int
+
+    def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
+        return self.source.weights(self._there(row), width, depth)
+
+    def fingerprint(self, row: Row) -> bytes:
+        return self.source.fingerprint(self._there(row))
+
+    def _there(self, row: Row) -> Row:
+        return replace(row, index=row.index + self.first)
+
+
+class ContentDigest:
+    """sha256 of a dataset's content, fed a row at a time. Dates, paths and compression have no part in it."""
+
+    def __init__(self, width: int, depth: int, protocol_version: str) -> None:
+        self._sha256 = hashlib.sha256(json.dumps([width, depth, protocol_version]).encode())
+
+    def add(self, row: Row, fingerprint: bytes) -> None:
+        """A row's numbers as JSON, its arrays as bytes of a length the shape fixes: nothing can pass for another."""
+        truth = row.truth
+        drawn = [truth.n_samples, truth.avg_variance, truth.n_replicates] if truth is not None else None
+        self._sha256.update(json.dumps([row.index, row.mlp_seed, row.name, drawn, len(fingerprint)]).encode())
+        if truth is not None:
+            self._sha256.update(truth.means.tobytes() + truth.standard_errors.tobytes())
+        self._sha256.update(fingerprint)
+
+    def hexdigest(self) -> str:
+        return self._sha256.hexdigest()

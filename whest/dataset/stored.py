@@ -1,0 +1,87 @@
+"""`dataset=file`: a stored dataset as rows to score, their weights read when they are used."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from whest.dataset.dataset import Count, Dataset, Range, selected
+from whest.dataset.formats.opening import open_split
+from whest.dataset.formats.split import Record, StoredSplit
+from whest.dataset.row import Row
+from whest.errors import ConfigError, WhestError
+
+VERIFIED_BYTES = 2 * 10**9
+"""Up to this size all of a dataset is read and verified; of a larger one only the MLPs that were chosen."""
+
+
+@dataclass(frozen=True)
+class FileDataset:
+    """A Parquet directory or an .npz file."""
+
+    path: str
+    split: str | None = None
+    range: Range | None = None
+    n_mlps: Count | None = None
+
+    def load(self) -> Dataset:
+        path = Path(self.path).expanduser().resolve()
+        if not path.exists():
+            raise ConfigError(f"dataset.path={self.path}: no such dataset; give a Parquet directory or an .npz file")
+        return load_stored(path, self.split, self.range, self.n_mlps)
+
+
+@dataclass(frozen=True)
+class StoredWeights:
+    """Weights as the file has them, held against what they were when the dataset was opened."""
+
+    stored: StoredSplit
+    fingerprints: Mapping[int, bytes] = field(repr=False)
+
+    def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
+        record = self.stored.record(row.index)
+        if record.fingerprint != self.fingerprints[row.index]:
+            raise WhestError(f"{self.stored.header.path} changed while it was in use: MLP {row.index} is another now")
+        return record.weights
+
+    def fingerprint(self, row: Row) -> bytes:
+        return self.fingerprints[row.index]
+
+
+def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int | None) -> Dataset:
+    """The chosen rows, after one pass over the file in which every MLP is checked and let go."""
+    stored = open_split(path, split)
+    header = stored.header
+    chosen = selected(path.name, stored.n_mlps, range_, n_mlps)
+    records = stored.verified() if stored.reader.n_bytes <= VERIFIED_BYTES else stored.records(chosen)
+    kept = {record.row.index: _light(record) for record in records if record.row.index in chosen}
+    return Dataset(
+        name=path.stem if path.is_file() else path.name,
+        width=header.stated.width,
+        depth=header.stated.depth,
+        protocol_version=header.protocol.version,
+        rows=tuple(row for row, _ in kept.values()),
+        seed=header.stated.seed,
+        path=str(path),
+        split=header.stated.split,
+        source=StoredWeights(stored, {index: fingerprint for index, (_, fingerprint) in kept.items()}),
+        salt_digest=header.protocol.salt_digest,
+        sampler=header.stated.sampler,
+        standard_error=header.stated.standard_error,
+        hidden=(path, *(file.resolve() for file in _files(path))),
+    )
+
+
+def _files(path: Path) -> list[Path]:
+    """The dataset's files: links among them lead to where the answers really are."""
+    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+
+
+def _light(record: Record) -> tuple[Row, bytes]:
+    """What stays in memory: the row without its weights, its truth in arrays of its own."""
+    truth = record.row.truth
+    assert truth is not None
+    own = replace(truth, means=truth.means.copy(), standard_errors=truth.standard_errors.copy())
+    return replace(record.row, truth=own), record.fingerprint

@@ -1,0 +1,101 @@
+"""The shipped suites: each round's fixed MLPs with truth baked into the package.
+
+The MLPs follow from a root seed fixed before any score was seen. Only seeds, names, means and standard errors are
+stored, so a suite stays small; `benchmarks/bake_suites.py` makes it.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from whest.errors import ConfigError, WhestError
+from whest.truth.truth import Truth
+
+SUITE_ROOTS = {"warmup": 101, "phase1": 102, "phase2": 103}
+
+FOLDER = Path(__file__).parent / "suites"
+
+SCHEMA = 2
+
+TRUTH_ARRAYS = ("means", "standard_errors", "avg_variances", "n_samples", "n_replicates")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One round's shipped rows."""
+
+    round: str
+    width: int
+    depth: int
+    mlp_seeds: Sequence[int]
+    mlp_names: Sequence[str]
+    truths: Sequence[Truth]
+    sampler: str
+    """Which sampler drew the truth, with its version: "plain 1"."""
+
+    @property
+    def floor_mse(self) -> float:
+        return float(np.mean([truth.floor_mse for truth in self.truths]))
+
+
+def save_suite(suite: Suite, path: Path) -> None:
+    arrays = {
+        "mlp_seeds": np.array(suite.mlp_seeds, np.int64),
+        "mlp_names": np.array(suite.mlp_names, np.str_),
+        "means": np.stack([truth.means for truth in suite.truths]),
+        "standard_errors": np.stack([truth.standard_errors for truth in suite.truths]),
+        "avg_variances": np.array([truth.avg_variance for truth in suite.truths]),
+        "n_samples": np.array([truth.n_samples for truth in suite.truths], np.int64),
+        "n_replicates": np.array([truth.n_replicates or 0 for truth in suite.truths], np.int64),
+    }
+    header = {
+        "schema": SCHEMA,
+        "round": suite.round,
+        "width": suite.width,
+        "depth": suite.depth,
+        "sampler": suite.sampler,
+        "sha256": _digest(arrays),
+    }
+    np.savez_compressed(path, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+
+
+def load_suite(round_name: str) -> Suite:
+    path = FOLDER / f"{round_name}.npz"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in FOLDER.glob("*.npz")))
+        raise ConfigError(f"no suite is shipped for round={round_name}; there is one for: {known}. Use dataset=fresh")
+    damaged = WhestError(f"the shipped suite {path.name} is damaged or of another version: reinstall whest")
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            header = json.loads(str(file["header"]))
+            arrays = {name: file[name] for name in file.files if name != "header"}
+    except Exception as error:  # a broken archive fails in as many ways as it has parts
+        raise damaged from error
+    if header["schema"] != SCHEMA or header["sha256"] != _digest(arrays):
+        raise damaged
+    truths = [
+        Truth(means, errors, float(variance), int(n), int(replicates) or None)
+        for means, errors, variance, n, replicates in zip(*(arrays[name] for name in TRUTH_ARRAYS), strict=True)
+    ]
+    return Suite(
+        round=header["round"],
+        width=header["width"],
+        depth=header["depth"],
+        mlp_seeds=[int(seed) for seed in arrays["mlp_seeds"]],
+        mlp_names=[str(name) for name in arrays["mlp_names"]],
+        truths=truths,
+        sampler=header["sampler"],
+    )
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode() + str(arrays[name].dtype).encode() + str(arrays[name].shape).encode())
+        digest.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,73 @@
+"""What a person reads when a job is done: rich on a terminal, plain text elsewhere."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from whest.notation import _short, plus_minus
+
+if TYPE_CHECKING:
+    from whest.report import Report
+
+PLAIN_WIDTH = 120
+
+NO_SCORE = "[bold red]there is no score[/]"
+
+
+def open_console() -> Console:
+    """Standard output: in colour on a terminal, plain and of a fixed width in a pipe."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH, no_color=True)
+
+
+def print_report(report: "Report", folder: Path, console: Console, show_cases: bool) -> None:
+    view, unit = report.view, report.score.by_case.unit
+    console.print()
+    console.print(view.title(report))
+    if report.score.score is None:
+        console.print(f"[bold red]no {unit} was finished, so there is no score[/]" if not report.cases else NO_SCORE)
+    else:
+        _print_figures(report, console)
+    for complaint in view.complaints(report):
+        console.print(complaint)
+    if show_cases:
+        _print_cases(report, console)
+    _print_places(report, folder, console)
+
+
+def _print_figures(report: "Report", console: Console) -> None:
+    score = report.score
+    rows = Table.grid(padding=(0, 2))
+    rows.add_row(
+        "[bold]score[/]",
+        f"[bold cyan]{plus_minus(score.score, score.score_se)}[/]",
+        f"{score.direction} is better",
+    )
+    for row in report.view.rows(report):
+        rows.add_row(*row)
+    console.print(rows)
+
+
+def _print_cases(report: "Report", console: Console) -> None:
+    columns, rows = report.view.case_table(report)
+    table = Table(box=None, header_style="bold")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="right" if 0 < place < len(columns) - 1 else "left")
+    for row in rows:
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def _print_places(report: "Report", folder: Path, console: Console) -> None:
+    files = ("report.json", "report.html", *report.view.files)
+    made = [name for name in files if (folder / name).exists()]
+    figures = ["figures/"] if (folder / "figures").exists() else []
+    console.print(f"saved    {_short(folder)}: {', '.join([*made, *figures])}", soft_wrap=True)
+    console.print(f"protocol {report.meta.protocol_hash}: scores are comparable where this is the same")
+    step = report.view.next_step(report)
+    if step is not None:
+        console.print(f"next     {step}", soft_wrap=True)
+        console.print("         make ui   (compare the runs in MLflow)")

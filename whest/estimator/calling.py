@@ -1,0 +1,83 @@
+"""Calling an estimator: set up, checked, torn down; every error becomes a `Failure`."""
+
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from whest.cases.prediction import Failure, Prediction, ShapeMismatch
+from whest.cost import Cost, Timing
+from whest.errors import ConfigError, UnmeterableError
+from whest.estimator.contract import Estimator, SetupContext
+from whest.estimator.spec import EstimatorSpec
+
+
+def set_up(spec: EstimatorSpec, context: SetupContext) -> Estimator | Failure:
+    """Make the estimator and let it prepare itself."""
+    try:
+        Path(context.scratch_dir).mkdir(parents=True, exist_ok=True)
+        estimator = spec.create()
+        setup = getattr(estimator, "setup", None)
+        if setup is not None:
+            setup(context)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ConfigError) and spec.is_bundled:
+            raise
+        return Failure("SETUP_ERROR", f"{type(error).__name__}: {error}", traceback.format_exc())
+    return estimator
+
+
+def tear_down(estimator: Estimator | None) -> None:
+    """Let the estimator clean up; what goes wrong in that is nobody's score."""
+    teardown = getattr(estimator, "teardown", None)
+    if teardown is not None:
+        with suppress(Exception):
+            teardown()
+
+
+def checked_prediction(means: np.ndarray, cost: Cost, timing: Timing) -> Prediction:
+    """An answer of the right shape as float32, refused where it isn't finite."""
+    with np.errstate(over="ignore"):
+        means = means.astype(np.float32)
+    bad = int(np.sum(~np.isfinite(means)))
+    if bad:
+        message = f"the prediction has {bad} of {means.size} values that are NaN or infinite"
+        return Prediction(None, cost, timing, Failure("NON_FINITE", message))
+    return Prediction(means, cost, timing)
+
+
+def check_output(output: Any, context: SetupContext) -> Failure | None:
+    """Whether an answer has the right shape and kind."""
+    expected, got = (context.depth, context.width), tuple(output.shape)
+    if got != expected:
+        mismatch = ShapeMismatch(
+            expected, got, tuple(_shape_hints(expected, got)), "predict must return (depth, width)"
+        )
+        return Failure("BAD_SHAPE", f"predict returned shape {got}, expected {expected}", shape=mismatch)
+    if not jnp.issubdtype(output.dtype, jnp.floating):
+        return Failure("PREDICT_ERROR", f"predict returned {output.dtype} values, expected floating point")
+    return None
+
+
+def _shape_hints(expected: tuple[int, ...], got: tuple[int, ...]) -> list[str]:
+    hints = []
+    if got == expected[::-1]:
+        hints.append("the axes are swapped: return means.T")
+    if got == expected[1:]:
+        hints.append("only one layer was returned: stack the means of every layer, the first included")
+    if len(got) == 2 and got[0] == expected[0] + 1:
+        hints.append("one layer too many: the input's mean is not part of the answer")
+    return hints or ["stack one row of `width` means a layer, in order: jnp.stack(rows)"]
+
+
+def describe_error(error: BaseException) -> Failure:
+    """An exception of the estimator's as a failure of its case."""
+    if isinstance(error, UnmeterableError):
+        return Failure("UNMETERABLE", str(error))
+    message = f"{type(error).__name__}: {error}"
+    is_memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message
+    lines = traceback.format_exception(type(error), error, error.__traceback__)
+    return Failure("OUT_OF_MEMORY" if is_memory else "PREDICT_ERROR", message, "".join(lines))

@@ -1,0 +1,52 @@
+"""An estimator that runs as ordinary Python, metered operation by operation."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from whest.cases.prediction import Prediction
+from whest.estimator.calling import check_output, checked_prediction, describe_error
+from whest.estimator.contract import Estimator, MLPView, SetupContext
+from whest.mlp import MLP, draw_weights
+
+WARM_UP_SEED, WARM_UP_RUNS = 20260525, 3
+
+
+class EagerSession:
+    """An estimator that runs as ordinary Python, metered operation by operation."""
+
+    def __init__(
+        self, estimator: Estimator, context: SetupContext, report: Callable[[float], None] = lambda flops: None
+    ) -> None:
+        self._estimator, self._context, self._report = estimator, context, report
+
+    def warm_up(self) -> None:
+        """Run a few times on a network of no consequence: the first compiles, the rest end the cold start."""
+        context = self._context
+        stream = np.random.SeedSequence(WARM_UP_SEED)
+        weights = draw_weights(stream, context.width, context.depth)
+        for _ in range(WARM_UP_RUNS):
+            if self.predict(MLP(weights, WARM_UP_SEED, "warm-up", stream)).means is None:
+                break  # what went wrong goes wrong again in the timed call
+        self._report(0.0)
+
+    def predict(self, mlp: MLP) -> Prediction:
+        from whest.metering.eager import BudgetSpentError, Ledger, metered
+
+        ledger = Ledger(self._context.flop_budget, report=self._report)
+        view = MLPView(jnp.asarray(mlp.weights), jnp.uint32(mlp.seed), jax.random.key(mlp.seed), mlp.name)
+        jax.block_until_ready(view)
+        failure, means = None, np.zeros(0)
+        try:
+            with metered(ledger):
+                means = np.asarray(self._estimator.predict(view, self._context.flop_budget))
+        except BudgetSpentError:
+            return Prediction(None, ledger.cost(), ledger.timing())
+        except (Exception, SystemExit) as error:
+            failure = describe_error(error)
+        failure = failure or check_output(means, self._context)
+        if failure is not None:
+            return Prediction(None, ledger.cost(), ledger.timing(), failure)
+        return checked_prediction(means, ledger.cost(), ledger.timing())

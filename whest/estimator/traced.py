@@ -1,0 +1,155 @@
+"""Traced mode: the whole of `predict` is one XLA program, so its cost is known before it runs.
+
+Weights, seed and key are tracers, which no host code can look into. Tracing and compiling happen once a shape and
+outside the wall time; a warm-up call runs before anything is timed.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+from jaxtyping import Array, Float, UInt32
+
+from whest.cases.prediction import Failure, Prediction
+from whest.cost import Cost, Timing
+from whest.estimator.calling import check_output, checked_prediction, describe_error
+from whest.estimator.contract import Estimator, MLPView, SetupContext
+from whest.metering.loops import count_rounds
+from whest.metering.meter import Estimate, estimate_cost
+from whest.mlp import MLP
+
+Function = Callable[..., Any]
+"""`(weights, seed, key_data) -> means`, ready to be traced."""
+
+LARGEST_KEPT = 30_000
+"""Equations of a program that is kept on disk once compiled: jax 0.10 was seen to crash as it read back one of 40,000
+(matrix_core at 1024×16), while one of 24,000 (kerdock at 256×32) comes back whole."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A compiled `predict` for one shape."""
+
+    estimate: Estimate
+    compile_time_s: float
+    run: Callable[..., tuple[Array, Array | None]] | None
+    """Means, and the rounds of data-dependent loops. Null when it costs more than the budget: refused, not compiled."""
+
+    @property
+    def cost(self) -> Cost:
+        """What is known before the run: all of it, but for the rounds of data-dependent loops."""
+        return self.estimate.cost()
+
+    @property
+    def refused(self) -> bool:
+        return self.run is None
+
+    def predict(self, mlp: MLP) -> Prediction:
+        if self.run is None:
+            return Prediction(None, self.cost)
+        arguments = jax.block_until_ready(_arguments(mlp))
+        try:
+            started = time.perf_counter()
+            pending = self.run(*arguments)
+            dispatched = time.perf_counter()
+            means, rounds = jax.block_until_ready(pending)
+            finished = time.perf_counter()
+        except Exception as error:
+            return Prediction(None, self.cost, failure=describe_error(error))
+        timing = Timing(backend_time_s=finished - dispatched, overhead_time_s=dispatched - started)
+        cost = self.estimate.cost(np.asarray(rounds).tolist()) if rounds is not None else self.cost
+        return checked_prediction(np.asarray(means), cost, timing)
+
+
+def estimator_function(estimator: Estimator, budget: int) -> Function:
+    """An estimator's `predict` as a function of arrays alone."""
+
+    def function(
+        weights: Float[Array, "depth width width"], seed: UInt32[Array, ""], key_data: UInt32[Array, "2"]
+    ) -> Float[Array, "depth width"]:
+        view = MLPView(weights, seed, jax.random.wrap_key_data(key_data))
+        return jnp.asarray(estimator.predict(view, budget))
+
+    return function
+
+
+def trace(function: Function, context: SetupContext) -> Any | Failure:
+    """JAX's traced program; a failure holds for every MLP of this shape."""
+    try:
+        traced = jax.jit(function).trace(*_argument_shapes(context.width, context.depth))
+    except (Exception, SystemExit) as error:
+        return describe_error(error)
+    return check_output(traced.out_info, context) or traced
+
+
+def compile_program(function: Function, context: SetupContext) -> Program | Failure:
+    """Trace, meter and, where the budget allows it, compile."""
+    started = time.perf_counter()
+    traced = trace(function, context)
+    if isinstance(traced, Failure):
+        return traced
+    try:
+        estimate = estimate_cost(traced.jaxpr)
+        if estimate.cost().flops > context.flop_budget:
+            return Program(estimate, time.perf_counter() - started, None)
+        run = _compile_counting(traced.jaxpr, estimate, context) if estimate.loops else _compile_plain(traced)
+    except Exception as error:
+        return describe_error(error)
+    return Program(estimate, time.perf_counter() - started, run)
+
+
+def _compile_plain(traced: Any) -> Callable[..., tuple[Array, None]]:
+    compiled = _compile(traced)
+    return lambda *arguments: (compiled(*arguments), None)
+
+
+def _compile(traced: Any) -> Any:
+    with _kept_on_disk(len(traced.jaxpr.eqns) <= LARGEST_KEPT):
+        return traced.lower().compile()
+
+
+@contextmanager
+def _kept_on_disk(is_kept: bool) -> Iterator[None]:
+    """JAX's cache of compiled programs, or none of it."""
+    folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    if is_kept or folder is None:
+        yield
+        return
+    try:
+        jax.config.update("jax_compilation_cache_dir", None)
+        reset_cache()
+        yield
+    finally:
+        jax.config.update("jax_compilation_cache_dir", folder)
+        reset_cache()
+
+
+def _compile_counting(program: Any, estimate: Estimate, context: SetupContext) -> Callable[..., tuple[Array, Array]]:
+    counting = count_rounds(program, list(estimate.loops))
+    compiled = _compile(jax.jit(counting).trace(*_argument_shapes(context.width, context.depth)))
+
+    def run(*arguments: Array) -> tuple[Array, Array]:
+        (means,), rounds = compiled(*arguments)
+        return means, rounds
+
+    return run
+
+
+def _arguments(mlp: MLP) -> tuple[Array, Array, Array]:
+    """The key is `jax.random.key(mlp.seed)`, passed as its two words."""
+    key_data = np.array([0, mlp.seed], np.uint32)
+    return jnp.asarray(mlp.weights), jnp.asarray(np.uint32(mlp.seed)), jnp.asarray(key_data)
+
+
+def _argument_shapes(width: int, depth: int) -> tuple[jax.ShapeDtypeStruct, ...]:
+    return (
+        jax.ShapeDtypeStruct((depth, width, width), jnp.float32),
+        jax.ShapeDtypeStruct((), jnp.uint32),
+        jax.ShapeDtypeStruct((2,), jnp.uint32),
+    )

@@ -1,1 +1,0 @@
-"""Exams: a learner trained from nothing in a process that never sees the questions, and graded in another."""

@@ -1,0 +1,1 @@
+"""Where an estimator runs. Empty on purpose: workers import it before their sandbox stands."""

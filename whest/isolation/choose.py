@@ -1,0 +1,70 @@
+"""Runners in other processes: for code you don't trust. A worker that dies, hangs or grows costs its own MLP only.
+
+In traced mode one worker traces the estimator and hands its program over as plain data; another, which never imports
+the estimator, meters and runs it. In eager mode one worker does it all and counts itself, which docs/meter.md weighs.
+"""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from whest.errors import ConfigError
+from whest.estimator.contract import SetupContext
+from whest.estimator.spec import EstimatorSpec
+from whest.isolation.eager import EagerProcessRunner
+from whest.isolation.peer import PeerRunner
+from whest.isolation.process import World
+from whest.isolation.runner import InProcessRunner, Runner
+from whest.isolation.traced import TracedProcessRunner
+from whest.limits import WorkerLimits
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """`isolation=…`: where the estimator lives and what it may use up."""
+
+    kind: Literal["auto", "none", "process"]
+    fresh: bool
+    """A new worker for each MLP, so that nothing is remembered between them."""
+
+    def is_process(self, spec: EstimatorSpec) -> bool:
+        if spec.peer is not None:
+            return True
+        if self.kind == "auto":
+            return not spec.is_bundled and not _is_interactive()
+        return self.kind == "process"
+
+    def refuse_unfit(self, spec: EstimatorSpec) -> None:
+        if spec.peer is not None and self.kind == "none":
+            raise ConfigError("isolation=none: estimator=whestbench runs in an interpreter of its own, leave that out")
+
+
+def _is_interactive() -> bool:
+    """A notebook or a debugger, where people want to step into their estimator."""
+    return sys.gettrace() is not None or "ipykernel" in sys.modules
+
+
+def open_runner(
+    isolation: Isolation,
+    spec: EstimatorSpec,
+    context: SetupContext,
+    limits: WorkerLimits,
+    hidden: Sequence[Path],
+    cache: Path,
+) -> Runner:
+    if not isolation.is_process(spec):
+        return InProcessRunner(spec, context)
+    _refuse_among_answers(hidden, spec)
+    world = World(spec, context, limits, tuple(str(path) for path in hidden), cache)
+    if spec.peer is not None:
+        return PeerRunner(world, isolation.fresh)
+    return EagerProcessRunner(world, isolation.fresh) if spec.mode == "eager" else TracedProcessRunner(world)
+
+
+def _refuse_among_answers(hidden: Sequence[Path], spec: EstimatorSpec) -> None:
+    """An estimator that lives among the answers could not be kept from them."""
+    for path in hidden:
+        if spec.source is not None and spec.source.resolve().is_relative_to(path.resolve()):
+            raise ConfigError(f"estimator.path={spec.source} lies in {path}, which holds answers: move it elsewhere")

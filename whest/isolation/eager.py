@@ -1,0 +1,86 @@
+"""Eager mode in a worker: it runs the estimator and counts its operations itself, which docs/meter.md weighs."""
+
+import time
+from dataclasses import replace
+from typing import ClassVar
+
+from whest.cases.prediction import Failure, Prediction
+from whest.cost import Charge, Cost, Timing
+from whest.isolation.messages import (
+    WorkerFailedError,
+    largest_answer,
+    read_failure,
+    read_prediction,
+    unexpected,
+    write_mlp,
+)
+from whest.isolation.process import Worker
+from whest.isolation.runner import NOTHING_SPENT, OneWorker
+from whest.isolation.traced import GRACE_S
+from whest.mlp import MLP
+
+UNACCOUNTED_S = 0.5
+"""Time a worker can't account for beyond this is taken as residual."""
+
+
+class EagerProcessRunner(OneWorker):
+    """One worker that runs the estimator itself; restarted when it dies, or for every MLP."""
+
+    teardown_timeout_s: ClassVar[float] = 5.0
+
+    def predict(self, mlp: MLP) -> Prediction:
+        if self._verdict is not None:
+            return Prediction(None, NOTHING_SPENT, failure=self._verdict)
+        if self._fresh:
+            self._drop()
+        started = time.monotonic()
+        compile_time_s = 0.0
+        try:
+            if self._worker is None:
+                self._worker = self._start()
+                compile_time_s = time.monotonic() - started
+            return replace(self._run(self._worker, mlp), compile_time_s=compile_time_s)
+        except WorkerFailedError as error:
+            self._drop()
+            return Prediction(None, NOTHING_SPENT, failure=error.failure)
+        except Exception as error:
+            self._drop()
+            return Prediction(None, NOTHING_SPENT, failure=unexpected(error))
+
+    def _start(self) -> Worker:
+        self._worker = worker = Worker("eager", self._world)
+        worker.wait_until_ready()
+        self.protections = worker.protections
+        timeout_s = self._world.limits.setup_timeout_s
+        try:
+            reply, _ = worker.ask({"do": "set_up"}, timeout_s=timeout_s)
+        except WorkerFailedError as error:
+            if error.is_timeout:
+                self._verdict = Failure("SETUP_TIMEOUT", f"setup took more than {timeout_s} s: killed")
+                raise WorkerFailedError(self._verdict, error.elapsed_s) from None
+            raise
+        if "failure" in reply:
+            self._verdict = read_failure(reply["failure"])
+            raise WorkerFailedError(self._verdict, 0.0)
+        return worker
+
+    def _run(self, worker: Worker, mlp: MLP) -> Prediction:
+        limit = self._world.limits.wall_time_limit_s
+        message, arrays = write_mlp(mlp)
+        started = time.monotonic()
+        try:
+            reply, results = worker.ask(
+                message, arrays, None if limit is None else limit + GRACE_S, largest_answer(self._world.context)
+            )
+        except WorkerFailedError as error:
+            spent = Cost((Charge("", "spent before the worker ended", round(worker.flops_spent()), 1),))
+            timing = Timing(residual_wall_time_s=error.elapsed_s)
+            output = worker.output()
+            self._drop()
+            return Prediction(None, spent, timing, None if error.is_timeout else error.failure, output=output)
+        prediction = read_prediction(reply, results, self._world.context)
+        unaccounted = time.monotonic() - started - prediction.timing.wall_time_s - prediction.compile_time_s
+        timing = prediction.timing
+        if unaccounted > UNACCOUNTED_S:
+            timing = replace(timing, residual_wall_time_s=timing.residual_wall_time_s + unaccounted)
+        return replace(prediction, timing=timing, output=worker.output())

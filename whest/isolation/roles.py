@@ -1,0 +1,116 @@
+"""What a worker answers in each of its roles."""
+
+import mmap
+import struct
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from whest.cases.prediction import Failure
+from whest.config.devices import prepare_precision
+from whest.estimator.calling import set_up, tear_down
+from whest.estimator.contract import Estimator, SetupContext
+from whest.estimator.eager import EagerSession
+from whest.estimator.traced import Program, compile_program, estimator_function, trace
+from whest.isolation.channel import Message
+from whest.isolation.messages import Answer, Arrays, read_mlp, read_spec, write_cost, write_prediction
+from whest.isolation.portable import read_program, write_program
+
+Role = Callable[[Message, Arrays], Answer]
+
+
+def tracer(start: Message) -> Role:
+    """Traces the estimator once; it never sees a weight."""
+    spec, context = read_spec(start["spec"]), SetupContext(**start["context"])
+
+    def answer(message: Message, arrays: Arrays) -> Answer:
+        estimator = set_up(spec, context)
+        if isinstance(estimator, Failure):
+            return {"failure": asdict(estimator)}, []
+        traced = trace(estimator_function(estimator, context.flop_budget), context)
+        if isinstance(traced, Failure):
+            return {"failure": asdict(traced)}, []
+        try:
+            document, constants = write_program(traced.jaxpr)
+        except Exception as error:
+            return {"failure": asdict(Failure("UNMETERABLE", str(error)))}, []
+        finally:
+            tear_down(estimator)
+        return {"program": document}, constants
+
+    return answer
+
+
+def evaluator(start: Message) -> Role:
+    """Meters and runs a program that came as plain data."""
+    context = SetupContext(**start["context"])
+    prepare_precision(start["cache"])
+    program: Program | None = None
+
+    def answer(message: Message, arrays: Arrays) -> Answer:
+        nonlocal program
+        if message["do"] == "load":
+            function = read_program(message["program"], arrays)
+            compiled = compile_program(lambda *args: function(*args)[0], context)
+            if isinstance(compiled, Failure):
+                return {"failure": asdict(compiled)}, []
+            program = compiled
+            return {
+                "compile_time_s": compiled.compile_time_s,
+                "refused": compiled.refused,
+                "cost": write_cost(compiled.cost),
+            }, []
+        assert program is not None
+        return write_prediction(program.predict(read_mlp(message, arrays)))
+
+    return answer
+
+
+def eager_estimator(start: Message) -> Role:
+    """Runs the estimator itself, operation by operation."""
+    spec, context = read_spec(start["spec"]), SetupContext(**start["context"])
+    prepare_precision(None)
+    report = spending_reporter(Path(start["spent"]))
+    session: EagerSession | None = None
+    estimator: Estimator | None = None
+
+    def answer(message: Message, arrays: Arrays) -> Answer:
+        nonlocal session, estimator
+        if message["do"] == "tear_down":
+            tear_down(estimator)
+            return {}, []
+        if message["do"] == "set_up":
+            made = set_up(spec, context)
+            if isinstance(made, Failure):
+                return {"failure": asdict(made)}, []
+            estimator = made
+            session = EagerSession(made, context, report)
+            session.warm_up()
+            return {}, []
+        assert session is not None
+        return write_prediction(session.predict(read_mlp(message, arrays)))
+
+    return answer
+
+
+def learner_tracer(start: Message) -> Role:
+    """Traces a byte learner's three programs; it never sees a byte."""
+    from whest.isolation.learner import answer_in_worker
+
+    spec = read_spec(start["spec"])
+    return lambda message, arrays: answer_in_worker(spec, start["context"])
+
+
+ROLES: dict[str, Callable[[Message], Role]] = {
+    "trace": tracer,
+    "evaluate": evaluator,
+    "eager": eager_estimator,
+    "learner": learner_tracer,
+}
+
+
+def spending_reporter(path: Path) -> Callable[[float], None]:
+    """Keeps the FLOPs spent in a shared file, where they outlive this process."""
+    with path.open("r+b") as file:
+        shared = mmap.mmap(file.fileno(), 8)
+    return lambda flops: struct.pack_into("<d", shared, 0, flops)

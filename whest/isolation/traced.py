@@ -1,0 +1,136 @@
+"""Traced mode in workers: one traces the estimator, another, which never imports it, meters and runs the program."""
+
+import time
+from dataclasses import replace
+from typing import NoReturn
+
+import numpy as np
+
+from whest.cases.prediction import Failure, Prediction
+from whest.cost import Timing
+from whest.isolation.channel import Message
+from whest.isolation.messages import (
+    WorkerFailedError,
+    largest_answer,
+    read_cost,
+    read_failure,
+    read_prediction,
+    unexpected,
+    write_mlp,
+)
+from whest.isolation.process import Worker, World
+from whest.isolation.runner import NOTHING_SPENT
+from whest.mlp import MLP
+
+GRACE_S = 1.0
+"""What a message's own way may take on top of a limit."""
+
+
+class TracedProcessRunner:
+    """One worker traces the estimator, another meters and runs what was traced."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._program: tuple[Message, list[np.ndarray]] | None = None
+        self._verdict: Failure | None = None
+        """A failure that holds for every MLP."""
+        self._evaluator: Worker | None = None
+        self._cost, self._refused = NOTHING_SPENT, False
+        self.protections: dict[str, bool] = {}
+
+    def __enter__(self) -> "TracedProcessRunner":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._drop()
+
+    def _drop(self) -> None:
+        if self._evaluator is not None:
+            self._evaluator.close()
+        self._evaluator = None
+
+    def predict(self, mlp: MLP) -> Prediction:
+        if self._verdict is not None:
+            return Prediction(None, NOTHING_SPENT, failure=self._verdict)
+        started = time.monotonic()
+        output = ""
+        try:
+            is_new = self._evaluator is None
+            if self._evaluator is None:
+                self._evaluator = Worker("evaluate", self._world)
+                if self._program is None:
+                    output = self._trace(self._evaluator)
+                self._load(self._evaluator)
+            compile_time_s = time.monotonic() - started if is_new else 0.0
+            if self._refused:
+                return Prediction(None, self._cost, compile_time_s=compile_time_s, output=output)
+            prediction = self._run(self._evaluator, mlp)
+            if is_new and self._evaluator is not None:
+                prediction = self._run(self._evaluator, mlp)  # the first was the warm-up
+        except WorkerFailedError as error:
+            self._drop()
+            return Prediction(None, self._cost, failure=error.failure, output=output)
+        except Exception as error:
+            self._drop()
+            return Prediction(None, self._cost, failure=unexpected(error), output=output)
+        return replace(prediction, compile_time_s=compile_time_s, output=output)
+
+    def _trace(self, evaluator: Worker) -> str:
+        """Ask a worker of its own for the program; it is gone before the first weight is sent anywhere.
+
+        Both workers import side by side, but the evaluator has all it needs before the estimator's first line runs.
+        """
+        timeout_s = self._world.limits.setup_timeout_s
+        worker = Worker("trace", self._world)
+        try:
+            evaluator.wait_until_ready()
+            worker.wait_until_ready()
+            self.protections = worker.protections
+            try:
+                reply, constants = worker.ask({"do": "trace"}, timeout_s=timeout_s)
+            except WorkerFailedError as error:
+                if error.is_timeout:
+                    self._fail_all(Failure("SETUP_TIMEOUT", f"setup and tracing took more than {timeout_s} s: killed"))
+                raise
+            if "failure" in reply:
+                self._fail_all(read_failure(reply["failure"]))
+            self._program = reply, constants
+            return worker.output()
+        finally:
+            worker.close()
+
+    def _fail_all(self, failure: Failure) -> NoReturn:
+        self._verdict = failure
+        raise WorkerFailedError(failure, 0.0)
+
+    def _load(self, evaluator: Worker) -> None:
+        """Have the program metered and compiled."""
+        assert self._program is not None
+        document, constants = self._program
+        evaluator.wait_until_ready()
+        timeout_s = self._world.limits.setup_timeout_s
+        try:
+            reply, _ = evaluator.ask({**document, "do": "load"}, constants, timeout_s=timeout_s)
+        except WorkerFailedError as error:
+            if error.is_timeout:
+                self._fail_all(Failure("SETUP_TIMEOUT", f"compiling took more than {timeout_s} s: killed"))
+            if error.failure.code == "PREDICT_ERROR":
+                self._fail_all(error.failure)
+            raise
+        if "failure" in reply:
+            self._fail_all(read_failure(reply["failure"]))
+        self._cost, self._refused = read_cost(reply["cost"]), bool(reply["refused"])
+
+    def _run(self, evaluator: Worker, mlp: MLP) -> Prediction:
+        limit = self._world.limits.wall_time_limit_s
+        message, arrays = write_mlp(mlp)
+        try:
+            reply, results = evaluator.ask(
+                message, arrays, None if limit is None else limit + GRACE_S, largest_answer(self._world.context)
+            )
+        except WorkerFailedError as error:
+            self._drop()
+            if error.is_timeout:
+                return Prediction(None, self._cost, Timing(backend_time_s=error.elapsed_s))
+            return Prediction(None, self._cost, Timing(backend_time_s=error.elapsed_s), error.failure)
+        return read_prediction(reply, results, self._world.context)

@@ -1,0 +1,49 @@
+"""A table for notebooks: plain HTML that takes the notebook's own style."""
+
+import math
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+GAUGE_WIDTH = 20
+
+
+def figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def plus_minus(value: float | None, error: float | None) -> str:
+    """The value with its error in its own power of ten, 3.69e-06 ± 0.21e-06; plainly from 1 up, 942.81 ± 0.35."""
+    if value is None:
+        return "–"
+    if (1 if error else 10) <= abs(value) < 1e6:
+        decimals = 2 if not error else min(max(1 - math.floor(math.log10(error)), 0), 4)
+        return f"{value:.{decimals}f}" + (f" ± {error:.{decimals}f}" if error is not None else "")
+    if error is None:
+        return figure(value)
+    mantissa, _, exponent = f"{value:.2e}".partition("e")
+    return f"{mantissa}e{exponent} ± {error / 10 ** int(exponent):.2f}e{exponent}"
+
+
+def gauge(utilization: float) -> str:
+    """A share of the budget as a bar."""
+    filled = round(min(utilization, 1) * GAUGE_WIDTH)
+    return f"{'█' * filled}{'░' * (GAUGE_WIDTH - filled)} {utilization:.2%} of the budget"
+
+
+def _short(path: Path) -> Path:
+    """The path as one would type it from here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", left: int = 1) -> str:
+    """The first `left` columns hold words, the others figures."""
+
+    def cells(row: Sequence[str], tag: str) -> str:
+        aligned = ((value, "left" if place < left else "right") for place, value in enumerate(row))
+        return "".join(f'<{tag} style="text-align:{side}">{escape(value)}</{tag}>' for value, side in aligned)
+
+    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
+    title = f'<caption style="text-align:left;caption-side:top"><b>{escape(caption)}</b></caption>' if caption else ""
+    head = f"<thead><tr>{cells(columns, 'th')}</tr></thead>" if columns else ""
+    return f"<table>{title}{head}<tbody>{body}</tbody></table>"

@@ -1,0 +1,93 @@
+"""Drawing that every task shares: a picture's frame and scale, the cases in order, shares of the FLOPs.
+
+Pictures are drawn from the report's own document, so that a run of last month can be drawn as well.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter, LogFormatter, MaxNLocator
+
+from whest.document import Json, case_rows, case_score, has_failed
+from whest.page.palette import ACCENT, ALARM, GRID, INK
+from whest.report import Report
+
+Draw = Callable[[Axes], None]
+LEAST_BARS = 7
+"""Room for so many, so that one bar alone is no thicker than the others."""
+
+
+def save_figures(report: Report, folder: Path) -> list[Path]:
+    """Draw what can be drawn of the finished cases; an empty run has no pictures."""
+    on = f"{report.config['estimator']['name']} on {report.config['dataset']['name']}".replace("$", r"\$")
+    drawings: Mapping[str, tuple[str, Draw]] = report.view.drawings(report)
+    if drawings:
+        folder.mkdir(parents=True, exist_ok=True)
+    return [_save(draw, f"{title} — {on}", folder / f"{name}.png") for name, (title, draw) in drawings.items()]
+
+
+def _save(draw: Draw, title: str, path: Path) -> Path:
+    framed(draw, title).savefig(path, dpi=130)
+    return path
+
+
+def framed(draw: Draw, title: str) -> Figure:
+    """A picture in the house's frame."""
+    figure = Figure(figsize=(7, 4.3), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color=GRID, linewidth=0.7)
+    axes.set_axisbelow(True)
+    draw(axes)
+    axes.set_title(title)
+    return figure
+
+
+def draw_case_scores(axes: Axes, results: Json) -> None:
+    """Each case's part in the score, in order; failed ones stand out."""
+    told = case_score(results)
+    field, measure = told["field"], told["label"]
+    rows = sorted(case_rows(results), key=lambda row: math.inf if row[field] is None else row[field])
+    scores = np.array([row[field] for row in rows], dtype=float)
+    failed = np.array([has_failed(row) for row in rows])
+    places = np.arange(1, len(rows) + 1)
+    if np.isfinite(scores).any():
+        axes.axhline(float(np.nanmean(scores)), color=INK, linewidth=1, label="mean")
+    for is_chosen, colour, label in ((~failed, ACCENT, "answered"), (failed, ALARM, "failed")):
+        if is_chosen.any():
+            axes.plot(places[is_chosen], scores[is_chosen], "o", markersize=4.5, color=colour, label=label)
+    axes.set(xlabel=f"{told['unit']}s, in order of score", ylabel=measure)
+    set_scale(axes, scores[np.isfinite(scores)])
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend(frameon=False)
+
+
+def draw_shares(
+    axes: Axes, flops: Sequence[tuple[str, float]], total: float, colours: Sequence[str], label: str
+) -> None:
+    """What each took of the FLOPs, the dearest on top; its share is written beside the bar."""
+    bars = axes.barh([name for name, _ in flops], [spent for _, spent in flops], color=colours, height=0.6)
+    axes.bar_label(bars, [f"{spent / total:.2%}" for _, spent in flops], padding=4, color=INK)
+    axes.grid(visible=False, axis="y")
+    axes.locator_params(axis="x", nbins=4)
+    axes.xaxis.set_major_formatter(EngFormatter())
+    axes.set(
+        xlabel=label,
+        xlim=(0, 1.3 * max(spent for _, spent in flops)),
+        ylim=(max(len(flops), LEAST_BARS) - 0.5, -0.5),
+    )
+
+
+def set_scale(axes: Axes, values: np.ndarray) -> str:
+    """Logarithmic where every value has a logarithm; its labels as people type them, which is also cheap to draw."""
+    known = values[np.isfinite(values)]
+    if not known.size or not (known > 0).all():
+        return "linear"
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(LogFormatter())
+    axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))
+    return "log"

@@ -1,1 +1,0 @@
-"""WhestBench, our peer: its estimators run here as they are, its reports become runs."""

@@ -1,0 +1,1 @@
+"""Sweeps: many jobs from one command, with a table, a page and a way to resume."""

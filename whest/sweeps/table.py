@@ -1,0 +1,184 @@
+"""A sweep's table: a row for each job, which is best at its budget, which is on the front of error and compute."""
+
+import csv
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+from omegaconf import OmegaConf
+
+from whest.document import Json, case_key, case_rows, case_score, front_of, n_failed
+from whest.scoring.paired import Paired
+
+COMMAND = ("python", "-m", "whest")
+
+COLUMNS = (
+    "job",
+    "overrides",
+    "estimator",
+    "label",
+    "flop_budget",
+    "score",
+    "score_se",
+    "measure",
+    "error",
+    "error_se",
+    "compute",
+    "sampling_mse_at_budget",
+    "n_failed",
+    "best",
+    "on_front",
+    "status",
+    "problem",
+)
+
+
+@dataclass(frozen=True)
+class SweepRow:
+    """One job of a sweep; a job that left no report has a status and nothing else."""
+
+    job: int
+    overrides: str
+    status: str
+    estimator: str | None = None
+    label: str | None = None
+    """The estimator, and what else was varied but the budget."""
+    flop_budget: float | None = None
+    score: float | None = None
+    score_se: float | None = None
+    measure: str | None = None
+    """What its error is of: final-layer MSE, bits per byte, wrong answers."""
+    error: float | None = None
+    error_se: float | None = None
+    compute: float | None = None
+    sampling_mse_at_budget: float | None = None
+    n_failed: int | None = None
+    best: str | None = None
+    """best, or tied: not resolved from the best under the same protocol."""
+    on_front: bool = False
+    """Nobody reaches a smaller error with as little compute."""
+    problem: str | None = None
+    protocol_hash: str | None = None
+    multiplier_floor: float | None = None
+    lower_is_better: bool = True
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """By case; lower or higher is better as the case's own figure has it."""
+    case_is_lower_better: bool = True
+
+
+def read_sweep(folder: Path, elsewhere: Mapping[int, Json] | None = None) -> list[SweepRow]:
+    """A row for each job, in order; `elsewhere` are reports of jobs that ran on machines with disks of their own."""
+    jobs = {int(path.name): path for path in folder.iterdir() if path.name.isdigit()}
+    told = elsewhere or {}
+    rows = [_read_job(job, jobs.get(job), told.get(job)) for job in sorted(jobs.keys() | told.keys())]
+    return mark_front(mark_best(label_rows(rows)))
+
+
+def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow:
+    stored = folder / ".hydra" / "overrides.yaml" if folder else None
+    overrides = " ".join(OmegaConf.load(stored)) if stored and stored.exists() else ""
+    try:
+        report = json.loads((folder / "report.json").read_text()) if folder else elsewhere
+    except (OSError, ValueError):
+        report = elsewhere
+    return row_of(job, overrides, report) if report else SweepRow(job, overrides, "failed", problem="left no report")
+
+
+def row_of(job: int, overrides: str, report: Json) -> SweepRow:
+    results, config = report["results"], report["run_config"]
+    failed = next((row["error_code"] for row in case_rows(results) if row.get("error_code")), None)
+    told, front = case_score(results), front_of(results)
+    flags = [name.replace("_", " ") for name, n in results["failure_breakdown"].items() if n and name != "error"]
+    return SweepRow(
+        job=job,
+        overrides=overrides or " ".join(shlex.split(report["run_meta"]["command"])[len(COMMAND) :]),
+        status="failed" if results["failure_breakdown"]["error"] else report["run_meta"]["status"],
+        estimator=config["estimator"]["name"],
+        label=config["estimator"]["name"],
+        flop_budget=config["flop_budget"],
+        score=results["score"],
+        score_se=results["score_se"],
+        **front,
+        sampling_mse_at_budget=results.get("sampling_mse_at_budget"),
+        n_failed=n_failed(results),
+        problem=failed or ", ".join(flags) or None,
+        protocol_hash=report["run_meta"]["protocol_hash"],
+        multiplier_floor=config["scoring"].get("multiplier_floor"),
+        lower_is_better=results["direction"] == "lower",
+        scores={
+            case_key(row)[1]: row[told["field"]] for row in case_rows(results) if row.get(told["field"]) is not None
+        },
+        case_is_lower_better=told["direction"] == "lower",
+    )
+
+
+def label_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
+    """A curve's name: the estimator, and every word that was varied beside it and the budget."""
+    words = [_varied(row.overrides) for row in rows]
+    shared = set.intersection(*map(set, words)) if words else set()
+    return [
+        replace(row, label=" ".join([row.estimator, *(w for w in own if w not in shared)])) if row.estimator else row
+        for row, own in zip(rows, words, strict=True)
+    ]
+
+
+def _varied(overrides: str) -> list[str]:
+    words = [word for word in overrides.split() if word.partition("=")[0] not in ("estimator", "budget")]
+    return [word.removeprefix("estimator.") for word in words]
+
+
+def mark_best(rows: Sequence[SweepRow]) -> list[SweepRow]:
+    """Under each protocol the best score, and those that the same cases can't tell from it."""
+    tops: dict[str, SweepRow] = {}
+    for row in rows:
+        if row.score is None or row.protocol_hash is None or row.status != "finished":
+            continue
+        top = tops.get(row.protocol_hash)
+        if top is None or (row.score < top.score if row.lower_is_better else row.score > top.score):  # type: ignore[operator]
+            tops[row.protocol_hash] = row
+    return [_marked(row, tops.get(row.protocol_hash or "")) for row in rows]
+
+
+def _marked(row: SweepRow, top: SweepRow | None) -> SweepRow:
+    if top is None or row.score is None or row.status != "finished":
+        return row
+    if row is top:
+        return replace(row, best="best")
+    shared = sorted(row.scores.keys() & top.scores.keys())
+    if len(shared) < 2:
+        return row
+    a, b = (np.array([one.scores[case] for case in shared], dtype=float) for one in (row, top))
+    return row if Paired(a, b, row.case_is_lower_better).is_resolved else replace(row, best="tied")
+
+
+def mark_front(rows: Sequence[SweepRow]) -> list[SweepRow]:
+    """The Pareto front of error against compute."""
+    points = {
+        row.job: (row.compute, row.error)
+        for row in rows
+        if row.compute is not None and row.error is not None and row.status == "finished"
+    }
+    front = pareto_front(points)
+    return [replace(row, on_front=row.job in front) for row in rows]
+
+
+def pareto_front(points: Mapping[int, tuple[float, float]]) -> set[int]:
+    """Those that no other equals or beats in both while beating it in one."""
+    front: set[int] = set()
+    least = float("inf")
+    last: tuple[float, float] | None = None
+    for job, point in sorted(points.items(), key=lambda item: item[1]):
+        if point[1] < least or point == last:
+            front.add(job)
+            least, last = point[1], point
+    return front
+
+
+def write_table(rows: Iterable[SweepRow], path: Path) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        writer.writerows([{column: getattr(row, column) for column in COLUMNS} for row in rows])

@@ -1,0 +1,187 @@
+"""A sweep as people see it: score against budget, error against compute, and the page with both."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from whest import page
+from whest.document import PAGE
+from whest.notation import _short, figure, plus_minus
+from whest.page.palette import GRID, INK, MUTED, SERIES
+from whest.sweeps.table import SweepRow
+
+
+def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: Console) -> None:
+    table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
+    for column in ("job", "estimator", "budget", "score", "failed", "best", "status"):
+        table.add_column(column, justify="left" if column in ("estimator", "best", "status") else "right")
+    for row in sorted(rows, key=lambda row: (row.flop_budget or 0, row.score if row.score is not None else 9e99)):
+        table.add_row(
+            str(row.job),
+            escape(row.label or row.overrides),
+            figure(row.flop_budget),
+            plus_minus(row.score, row.score_se),
+            "" if row.n_failed is None else str(row.n_failed),
+            row.best or "",
+            " ".join(filter(None, (row.status, row.problem and f"({escape(row.problem)})"))),
+        )
+    console.print(table)
+    for line in best:
+        console.print(escape(line), soft_wrap=True)
+    console.print(f"saved    {_short(folder / 'sweep.csv')}, sweep.html and figures", soft_wrap=True)
+
+
+Rows = Sequence[SweepRow]
+
+MARKERS = "osD^vP*X"
+
+MOST_FLOORS, MOST_CURVES = 6, 16
+"""Beyond that a legend is longer than the picture: one colour an estimator, points without lines."""
+
+
+def save_figures(rows: Rows, folder: Path) -> list[Path]:
+    paths = []
+    for name, draw in FIGURES.items():
+        drawn = Figure(figsize=(7, 4.3), layout="constrained")
+        axes = drawn.add_subplot()
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color=GRID, linewidth=0.7)
+        axes.set_axisbelow(True)
+        draw(axes, rows)
+        paths.append(folder / f"{name}.png")
+        drawn.savefig(paths[-1], dpi=130)
+    return paths
+
+
+def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
+    """A curve with its band of one standard error; dotted, the floor: what its error would score for nothing."""
+    shown = [row for row in rows if row.score is not None and row.flop_budget]
+    for label, colour, marker, points in _curves(shown):
+        budgets, scores = [row.flop_budget for row in points], [row.score for row in points]
+        errors = [row.score_se or 0.0 for row in points]
+        low = [max(s - e, s / 100 if s > 0 else s - e) for s, e in zip(scores, errors, strict=True)]  # type: ignore[operator]
+        high = [s + e for s, e in zip(scores, errors, strict=True)]  # type: ignore[operator]
+        line = "-" if _few_curves(shown) else "none"
+        axes.plot(budgets, scores, marker=marker, linestyle=line, color=colour, label=page.literal(label))  # type: ignore[arg-type]
+        if line == "-":
+            axes.fill_between(budgets, low, high, color=colour, alpha=0.2, linewidth=0)  # type: ignore[arg-type]
+            floors = [(row.multiplier_floor or 0) * (row.error or 0) for row in points]
+            if all(floors):
+                axes.plot(budgets, floors, linestyle=":", color=colour, linewidth=1)  # type: ignore[arg-type]
+    sampling = sorted({(row.flop_budget, row.sampling_mse_at_budget) for row in shown if row.sampling_mse_at_budget})
+    if len({budget for budget, _ in sampling}) == len(sampling) > 0:
+        axes.plot(*zip(*sampling, strict=True), color=INK, linestyle="--", linewidth=1, label="plain sampling")
+    dotted = " (dotted: the floor, the least its error can score)" if any(r.multiplier_floor for r in shown) else ""
+    title = f"Score against budget{dotted}"
+    _finish(axes, [row.score for row in shown], "budget (FLOPs)", "score ± SE", title)
+
+
+def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
+    """What an answer costs and how far it is off, whatever the budget; the front is joined."""
+    shown = [row for row in rows if row.error and row.compute]
+    for label, colour, marker, points in _curves(shown):
+        computes, errors = [row.compute for row in points], [row.error for row in points]
+        bars = [row.error_se or 0.0 for row in points]
+        axes.errorbar(computes, errors, bars, fmt=marker, color=colour, capsize=3, label=page.literal(label))  # type: ignore[arg-type]
+    front = sorted((row.compute, row.error) for row in shown if row.on_front)
+    if front:
+        axes.plot(*zip(*front, strict=True), drawstyle="steps-post", color=INK, linewidth=1, label="Pareto front")
+    _draw_sampling(axes, shown)
+    floors = sorted({(row.flop_budget or 0) * (row.multiplier_floor or 0) for row in shown} - {0})
+    for i, floor in enumerate(floors if len(floors) <= MOST_FLOORS else []):
+        axes.axvline(floor, color=MUTED, linestyle=":", label=None if i else "a budget's floor: less is no cheaper")
+    heights = [row.error for row in shown]
+    measures = " / ".join(dict.fromkeys(row.measure or "error" for row in shown)) or "error"
+    _finish(axes, heights, "effective compute (FLOPs)", f"{measures} ± SE", "Error against compute")
+
+
+def _draw_sampling(axes: Axes, rows: Rows) -> None:
+    """What plain sampling would make of any compute: its MSE times its compute is one figure for a dataset."""
+    prices = {(row.sampling_mse_at_budget or 0) * (row.flop_budget or 0) for row in rows} - {0}
+    if not prices or max(prices) > 1.01 * min(prices):
+        return
+    ends = [min(row.compute or 0 for row in rows), max(row.flop_budget or 0 for row in rows)]
+    heights = [max(prices) / end for end in ends]
+    axes.plot(ends, heights, color=INK, linestyle="--", linewidth=1, label="plain sampling")
+
+
+FIGURES: dict[str, Callable[[Axes, Rows], None]] = {
+    "score_against_budget": draw_score_against_budget,
+    "error_against_compute": draw_error_against_compute,
+}
+
+
+def _few_curves(rows: Rows) -> bool:
+    return len({row.label for row in rows}) <= MOST_CURVES
+
+
+def _curves(rows: Rows) -> list[tuple[str, str, str, list[SweepRow]]]:
+    """Label, colour, marker and points by budget."""
+    names = [(row.label if _few_curves(rows) else row.estimator) or "" for row in rows]
+    found = []
+    for i, name in enumerate(dict.fromkeys(names)):
+        points = [row for row, own in zip(rows, names, strict=True) if own == name]
+        points.sort(key=lambda row: row.flop_budget or 0)
+        found.append((name, SERIES[i % len(SERIES)], MARKERS[i // len(SERIES) % len(MARKERS)], points))
+    return found
+
+
+def _finish(axes: Axes, heights: Sequence[float | None], x: str, y: str, title: str) -> None:
+    is_log = bool(heights) and all(height is not None and height > 0 for height in heights)
+    axes.set(xscale="log", yscale="log" if is_log else "linear", xlabel=x, ylabel=y, title=title)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, fontsize=8)
+    else:
+        axes.text(0.5, 0.5, "no job left a figure for this", transform=axes.transAxes, ha="center")
+
+
+def best_lines(rows: Rows) -> list[str]:
+    """The best at each budget, in words; a tie where the same cases can't tell."""
+    lines = []
+    for row in sorted((row for row in rows if row.best == "best"), key=lambda row: row.flop_budget or 0):
+        same = [other for other in rows if other.protocol_hash == row.protocol_hash]
+        ties = [other.label or "" for other in same if other.best == "tied"]
+        tied = f", not resolved from {', '.join(ties)}" if ties else ""
+        lines.append(f"best at {figure(row.flop_budget)}: {row.label}, {plus_minus(row.score, row.score_se)}{tied}")
+    return lines
+
+
+PAGE_COLUMNS = tuple("job,estimator,budget,score,± SE,error,of,compute,best,front,status,problem".split(","))
+
+
+def sweep_page(rows: Rows, title: str) -> page.Page:
+    best = best_lines(rows)
+    pictures: list[page.Block] = []
+    for name, draw in FIGURES.items():
+        drawn, axes = page.new_figure()
+        draw(axes, rows)
+        caption = axes.get_title()
+        axes.set_title("")
+        pictures.append(page.Picture(drawn, f"{name.replace('_', ' ')}. {'; '.join(best)}", f"{caption}."))
+    table = page.Table(PAGE_COLUMNS, [_page_row(row) for row in rows], "every job")
+    n_failed = sum(row.status != "finished" for row in rows)
+    head = page.Headline("jobs", str(len(rows)), f"{n_failed} not finished" if n_failed else "all finished")
+    return page.Page(title, f"{len(rows)} jobs", [head, *map(page.Text, best), *pictures, table], kind="sweep")
+
+
+def _page_row(row: SweepRow) -> tuple[str | float | page.Cell | None, ...]:
+    """A finished job's number leads to its page, which lies in its folder."""
+    return (
+        page.Cell(str(row.job), row.job, href=f"{row.job}/{PAGE}") if row.score is not None else row.job,
+        row.label or row.overrides,
+        row.flop_budget,
+        row.score,
+        row.score_se,
+        row.error,
+        row.measure or "",
+        row.compute,
+        row.best or "",
+        "front" if row.on_front else "",
+        row.status,
+        row.problem or "",
+    )

@@ -1,0 +1,1 @@
+"""What runs in the exam's other processes: training and answering."""

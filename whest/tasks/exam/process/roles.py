@@ -1,0 +1,104 @@
+"""What each process of an exam run answers."""
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+import jax
+import numpy as np
+
+from whest.config.devices import prepare_precision
+from whest.errors import WhestError
+from whest.isolation.channel import Message
+from whest.isolation.messages import read_spec, write_cost
+from whest.learner.contract import LearnerContext, create_learner
+from whest.tasks.exam.process.answering import Answerer
+from whest.tasks.exam.process.bundle import gzipped_size, unpack
+from whest.tasks.exam.process.programs import read_programs, write_programs
+from whest.tasks.exam.process.training import Training, count_right
+from whest.tasks.exam.questions import read_questions
+
+LEARNERS_FAULT = (WhestError, KeyError, IndexError, TypeError, ValueError, jax.errors.JaxRuntimeError)
+"""What reading and running a stranger's programs can raise: never a reason to call a run invalid and try again."""
+
+Answer = tuple[Message, list[np.ndarray]]
+
+Role = Callable[[Message, Sequence[np.ndarray]], Answer]
+
+
+def tracer(start: Message) -> Role:
+    """The only role that runs the learner's own code, once."""
+    spec, context = read_spec(start["spec"]), LearnerContext(**start["context"])
+
+    def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
+        try:
+            return write_programs(create_learner(spec, context), context)
+        except (Exception, SystemExit) as error:
+            own = f"{type(error).__name__}: {error}"
+            said = str(error) if isinstance(error, WhestError) else own
+            return {"failure": said[:4000], "traceback": traceback.format_exc()[-8000:]}, []
+
+    return answer
+
+
+def trainer(start: Message) -> Role:
+    """Text, validation set and programs come first; then call after call, each told what is left."""
+    prepare_precision(start["cache"])
+    training: Training | None = None
+    learner, context = start["learner"], LearnerContext(**start["context"])
+    validation = read_questions(start["validation"].encode(), "the validation set").questions
+
+    def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
+        nonlocal training
+        if message["do"] == "load":
+            text, *constants = arrays
+            try:
+                programs = read_programs(message["programs"], constants, context)
+                training = Training(programs, context, text, start["seed"])
+            except LEARNERS_FAULT as error:  # a program that can't be metered or run, or isn't one
+                return {"failure": f"{type(error).__name__}: {error}"}, []
+            return {
+                "cost": write_cost(training.update_cost),
+                "n_params": training.n_params,
+                "first_bits": training.first_bits,
+            }, []
+        assert training is not None
+        if message["do"] == "train":
+            try:
+                return asdict(training.train(message["steps"], message["seconds"])), []
+            except jax.errors.JaxRuntimeError as error:
+                return {"failure": str(error)}, []
+        bundle = training.package(learner)
+        return {"right": count_right(bundle, validation)}, [np.frombuffer(bundle, np.uint8)]
+
+    return answer
+
+
+def grader(start: Message) -> Role:
+    """A bundle and questions in, answers out."""
+    prepare_precision(None)
+    answerer: Answerer | None = None
+
+    def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
+        nonlocal answerer
+        if message["do"] == "load":
+            content = arrays[0].tobytes()
+            size = gzipped_size(content)
+            if size > message["bundle_limit_bytes"]:
+                return {"gzipped_bytes": size, "refused": "too large"}, []
+            try:
+                answerer = Answerer(unpack(content))
+                answerer.logits(b"")  # compiles
+            except Exception as error:
+                return {"gzipped_bytes": size, "refused": f"{type(error).__name__}: {error}"[:1000]}, []
+            return {"gzipped_bytes": size}, []
+        assert answerer is not None
+        (question,) = read_questions(message["question"].encode(), "the question").questions
+        found = answerer.answer(question)
+        given = None if found.given is None else found.given.hex()
+        return {"given": given, "nats": found.nats, "wall_time_s": found.wall_time_s}, []
+
+    return answer
+
+
+ROLES: dict[str, Callable[[Message], Role]] = {"trace": tracer, "train": trainer, "grade": grader}

@@ -1,0 +1,78 @@
+"""Questions: a prefix, the answer that follows, a family. An exam is a JSONL file of them, known by its sha256."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from whest.cases.exam import Question, QuestionSet
+from whest.errors import ConfigError
+
+PREFIX_BYTES = 1024
+"""The most of a text that a question may show."""
+
+ANSWER_BYTES = 256
+
+MASK = b"_"
+
+FIELDS = ("prefix", "answer", "family")
+
+
+def write_questions(questions: Iterable[Question]) -> bytes:
+    """The file: one JSON object a line, UTF-8."""
+    rows = ({"prefix": q.prefix.decode(), "answer": q.answer.decode(), "family": q.family} for q in questions)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+
+
+def read_questions(content: bytes, source: str) -> QuestionSet:
+    """The questions of a file's bytes; `source` is how the config names it."""
+    lines = [line for line in content.split(b"\n") if line.strip()]
+    if not lines:
+        raise ConfigError(f"{source} holds no questions: give a JSONL file of {', '.join(FIELDS)}")
+    questions = tuple(_read_line(line, f"{source}, line {number}") for number, line in enumerate(lines, start=1))
+    return QuestionSet(questions, hashlib.sha256(content).hexdigest())
+
+
+def load_questions(path: Path, key: str) -> QuestionSet:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{key}={path} can't be read ({error.strerror}): give a JSONL file of questions") from None
+    return read_questions(content, f"{key}={path}")
+
+
+def mask_earlier(text: bytes, answers: Sequence[tuple[int, int]], asked: int, family: str) -> Question:
+    """The question of one answer span of a text: what stands before it, with every earlier answer masked.
+
+    So an exam is a set of independent questions: no prefix gives another question's answer away.
+    """
+    shown = bytearray(text)
+    for start, end in answers[:asked]:
+        shown[start:end] = MASK * (end - start)
+    start, end = answers[asked]
+    prefix = bytes(shown[max(0, start - PREFIX_BYTES) : start]).decode(errors="ignore")  # half a character is dropped
+    return Question(prefix.encode(), text[start:end], family)
+
+
+def _read_line(line: bytes, where: str) -> Question:
+    try:
+        row: Any = json.loads(line)
+        values = [row[name] for name in FIELDS]
+    except (ValueError, KeyError, TypeError, IndexError):
+        raise ConfigError(f"{where} is no question: each line is a JSON object with {', '.join(FIELDS)}") from None
+    if not all(isinstance(value, str) for value in values) or not values[2]:
+        raise ConfigError(f"{where}: {', '.join(FIELDS)} must be strings, and family not empty")
+    prefix, answer = (_encoded(value, where) for value in values[:2])
+    if len(prefix) > PREFIX_BYTES:
+        raise ConfigError(f"{where}: the prefix has {len(prefix)} bytes, at most {PREFIX_BYTES} are shown: cut it")
+    if not 1 <= len(answer) <= ANSWER_BYTES:
+        raise ConfigError(f"{where}: the answer has {len(answer)} bytes, it must have 1 to {ANSWER_BYTES}")
+    return Question(prefix, answer, values[2])
+
+
+def _encoded(value: str, where: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise ConfigError(f"{where} holds half a character, which is no UTF-8: write the text anew") from None

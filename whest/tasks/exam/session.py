@@ -1,0 +1,187 @@
+"""A training session as the harness holds it: it starts the processes, meters out calls, keeps the history.
+
+Everything a participant could gain from is decided here or by pure functions: how long a call may be, what a bundle
+weighs, which candidate is graded.
+"""
+
+import hashlib
+import json
+import math
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from whest.cases.exam import Call, Candidate, Code, Entry, ExamFailure, Promotion, Refusal, Sitting, entry_json
+from whest.cost import Cost
+from whest.isolation.channel import Message
+from whest.isolation.messages import WorkerFailedError
+from whest.isolation.process import Worker
+from whest.tasks.exam.allowance import affordable, steps_by_call
+from whest.tasks.exam.plan import Plan
+from whest.tasks.exam.process.bundle import gzipped_size
+from whest.tasks.exam.recipe import graded_candidate
+
+GRACE_S = 60.0
+"""How much longer than allowed an update that was begun in time may take before its process is ended."""
+
+LEAST_FIRST_BITS = 4.0
+"""Half of a byte's eight bits: who knows more before the first update didn't start from nothing."""
+
+HISTORY, CANDIDATES = "history.jsonl", "candidates"
+
+
+class SessionFailedError(Exception):
+    """The participant's session is over."""
+
+    def __init__(self, code: Code, message: str, traceback: str | None = None) -> None:
+        super().__init__(message)
+        self.failure = ExamFailure(code, message, traceback)
+
+
+class Session:
+    """One run of a recipe."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self._plan, self._folder = plan, folder
+        self._started = time.monotonic()
+        self._sitting = Sitting()
+        (folder / CANDIDATES).mkdir(parents=True, exist_ok=True)
+        (folder / HISTORY).write_bytes(b"")
+        plan.cache.mkdir(parents=True, exist_ok=True)
+
+    def hold(self) -> Sitting:
+        """Train, package and promote; then say which candidate it came to."""
+        try:
+            programs = self._trace()
+            trainer = Worker("train", self._plan.world)
+            try:
+                self._train(trainer, *programs)
+            finally:
+                trainer.close()
+        except SessionFailedError as error:
+            self._sitting = replace(self._sitting, failure=error.failure)
+        except WorkerFailedError as error:
+            code: Code = "OUT_OF_MEMORY" if error.failure.code == "OUT_OF_MEMORY" else "INFRASTRUCTURE"
+            failure = ExamFailure(code, f"training: {error.failure.message}", error.failure.traceback)
+            self._sitting = replace(self._sitting, failure=failure)
+        return self._concluded()
+
+    def _concluded(self) -> Sitting:
+        sitting = self._sitting
+        if sitting.failure is not None and sitting.failure.code in ("INFRASTRUCTURE", "TRAINED_INIT"):
+            return sitting
+        deadline = self._plan.wall_clock.budget_s if self._plan.wall_clock else None
+        number = graded_candidate(sitting.history, deadline)
+        if number is not None:
+            return replace(sitting, graded=number, bundle=self._place(number).read_bytes(), failure=None)
+        reason = f"recipe.promote={self._plan.recipe.promote} promoted none of {self._count(Candidate)} candidates"
+        return replace(sitting, failure=sitting.failure or ExamFailure("NOTHING_PROMOTED", reason))
+
+    def _trace(self) -> tuple[Message, list[np.ndarray]]:
+        worker = Worker("trace", self._plan.world)
+        try:
+            worker.wait_until_ready()
+            self._sitting = replace(self._sitting, protections=worker.protections)
+            reply, arrays = worker.ask({}, timeout_s=self._plan.worker_limits.setup_timeout_s)
+        except WorkerFailedError as error:
+            raise SessionFailedError("LEARNER_ERROR", error.failure.message, error.failure.traceback) from None
+        finally:
+            worker.close()
+        if "failure" in reply:
+            raise SessionFailedError("LEARNER_ERROR", str(reply["failure"]), str(reply.get("traceback")))
+        return reply, arrays
+
+    def _train(self, trainer: Worker, programs: Message, constants: list[np.ndarray]) -> None:
+        trainer.wait_until_ready()
+        both = {name: held and trainer.protections.get(name, False) for name, held in self._sitting.protections.items()}
+        both["no_threads_or_programs"] = self._sitting.protections.get("no_threads_or_programs", False)
+        text = np.frombuffer(self._plan.material.text, np.uint8)
+        reply, _ = trainer.ask({"do": "load", "programs": programs}, [text, *constants])
+        if "failure" in reply:
+            raise SessionFailedError("LEARNER_ERROR", str(reply["failure"]))
+        cost: Cost = TypeAdapter(Cost).validate_python(reply["cost"])
+        self._sitting = replace(self._sitting, protections=both, update_cost=cost, n_params=int(reply["n_params"]))
+        if not reply["first_bits"] >= LEAST_FIRST_BITS:
+            raise SessionFailedError(
+                "TRAINED_INIT",
+                f"before its first update it needs {reply['first_bits']:.3g} bits a byte, which is below "
+                f"{LEAST_FIRST_BITS:g}: a learner starts from random numbers",
+            )
+        planned = steps_by_call(affordable(self._plan.budget, cost.flops), self._plan.recipe.calls)
+        for number, steps in enumerate(planned, start=1):
+            if not self._call(trainer, number, steps, cost):
+                return
+            self._package(trainer, number)
+
+    def _call(self, trainer: Worker, number: int, steps: int, cost: Cost) -> bool:
+        """One training call, told what is left; false where it was refused, or ended with its process."""
+        asked_at, clock = self._elapsed_s(), self._plan.wall_clock
+        seconds_left = seconds = flops_left = None
+        if clock is None:
+            flops_left = self._plan.budget - self._sitting.steps * cost.flops
+        else:
+            seconds_left, allowed = clock.left_s(asked_at), clock.allowance_s(asked_at)
+            if allowed is None:
+                reason = f"{seconds_left:.0f} s are left, and nothing begins in the last {clock.reserve_s:g} s"
+                self._record(Refusal(number, asked_at, reason))
+                return False
+            seconds = min(allowed, seconds_left / (self._plan.recipe.calls - number + 1))
+        message = {
+            "do": "train",
+            "steps": steps if clock is None else None,
+            "seconds": seconds,
+            "flops_left": flops_left,
+            "seconds_left": seconds_left,
+        }
+        try:
+            spent, _ = trainer.ask(message, timeout_s=None if seconds is None else seconds + GRACE_S)
+        except WorkerFailedError as error:
+            if error.is_timeout:
+                self._record(Refusal(number, asked_at, "it was ended: an update took too long"))
+                return False
+            raise
+        if "failure" in spent:
+            raise SessionFailedError("LEARNER_ERROR", str(spent["failure"]))
+        done = int(spent["steps"])
+        losses = [(int(step), float(bits)) for step, bits in spent["losses"] if math.isfinite(bits)]
+        sitting = self._sitting
+        self._sitting = replace(sitting, steps=sitting.steps + done, losses=(*sitting.losses, *losses))
+        used = float(spent["wall_time_s"])
+        self._record(Call(number, asked_at, flops_left, seconds_left, done, done * cost.flops, used))
+        return True
+
+    def _package(self, trainer: Worker, number: int) -> None:
+        reply, (packed, *_) = trainer.ask({"do": "package"})
+        content = packed.tobytes()
+        self._place(number).write_bytes(content)
+        self._record(
+            Candidate(
+                number=number,
+                packaged_at_s=self._elapsed_s(),
+                steps=self._sitting.steps,
+                sha256=hashlib.sha256(content).hexdigest(),
+                gzipped_bytes=gzipped_size(content),
+                validation_right=int(reply["right"]),
+                validation_asked=len(self._plan.material.validation.questions),
+            )
+        )
+        if self._plan.recipe.promotes(number):
+            self._record(Promotion(number, self._elapsed_s()))
+
+    def _record(self, entry: Entry) -> None:
+        """Added at the end, here and on disk; nothing is ever taken back."""
+        self._sitting = replace(self._sitting, history=(*self._sitting.history, entry))
+        with (self._folder / HISTORY).open("a") as file:
+            file.write(json.dumps(entry_json(entry)) + "\n")
+
+    def _place(self, number: int) -> Path:
+        return self._folder / CANDIDATES / f"{number:03d}.npz"
+
+    def _count(self, kind: type) -> int:
+        return sum(isinstance(entry, kind) for entry in self._sitting.history)
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._started

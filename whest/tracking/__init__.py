@@ -1,0 +1,1 @@
+"""MLflow: the only package that talks to it."""

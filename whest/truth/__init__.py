@@ -1,0 +1,1 @@
+"""Truth: every neuron's mean by sampling, with its error bar."""

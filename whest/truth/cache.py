@@ -1,0 +1,87 @@
+"""The truth cache: sampled truth on disk, found by the hash of everything that determines it.
+
+An entry is written beside its place and moved there in one step, and carries a digest of its content, so a killed
+run leaves no half entry and a damaged one is noticed and drawn again. While an entry is drawn, what there is so far
+stands beside it; whoever asks for it next goes on from there, to the same numbers bit for bit.
+"""
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from whest.files import read_arrays, write_arrays
+from whest.mlp import MLP
+from whest.progress import Progress
+from whest.truth.truth import Running, Truth, TruthSampler, describe_sampler, expected_samples
+
+BEGUN = ".begun"
+"""How a draw that isn't finished is named beside its entry."""
+
+
+@dataclass(frozen=True)
+class TruthCache:
+    folder: Path
+
+    def find(self, sampler: TruthSampler, mlp: MLP) -> Truth | None:
+        """The cached truth, or None where there is none or it is damaged."""
+        return read_entry(self._path(sampler, mlp))
+
+    def stream(self, sampler: TruthSampler, mlp: MLP) -> Iterator[Running]:
+        """The sampler's stream from where it was last stopped; its end becomes an entry."""
+        path = self._path(sampler, mlp)
+        begun = path.with_suffix(BEGUN)
+        running = None
+        for running in sampler.stream(mlp, read_arrays(begun)):
+            write_arrays(begun, running.state())
+            yield running
+        assert running is not None, "a sampler's stream was empty"
+        write_entry(path, running.truth())
+        begun.unlink(missing_ok=True)
+
+    def draw(self, sampler: TruthSampler, mlp: MLP) -> Truth:
+        """Draw what is missing and keep it."""
+        (last,) = deque(self.stream(sampler, mlp), maxlen=1)
+        return last.truth()
+
+    def truth(self, sampler: TruthSampler, mlp: MLP) -> Truth:
+        return self.find(sampler, mlp) or self.draw(sampler, mlp)
+
+    def _path(self, sampler: TruthSampler, mlp: MLP) -> Path:
+        return self.folder / f"{truth_hash(sampler, mlp)}.npz"
+
+
+def truth_hash(sampler: TruthSampler, mlp: MLP) -> str:
+    """Everything the drawn numbers depend on: the sampler, its version and aim, the weights, the sampling stream."""
+    stream = [str(mlp.sample_stream.entropy), list(mlp.sample_stream.spawn_key)]
+    header = json.dumps([describe_sampler(sampler), mlp.weights.shape, stream])
+    return hashlib.sha256(header.encode() + mlp.weights.tobytes()).hexdigest()[:40]
+
+
+def write_entry(path: Path, truth: Truth) -> None:
+    write_arrays(path, vars(truth) | {"n_replicates": truth.n_replicates or 0})
+
+
+def read_entry(path: Path) -> Truth | None:
+    """The entry, or None where it is absent or damaged."""
+    entry = read_arrays(path)
+    if entry is None:
+        return None
+    return Truth(
+        entry["means"],
+        entry["standard_errors"],
+        float(entry["avg_variance"]),
+        int(entry["n_samples"]),
+        int(entry["n_replicates"]) or None,
+    )
+
+
+def watched_truth(cache: TruthCache, sampler: TruthSampler, mlp: MLP, progress: Progress) -> Truth:
+    """Draw an MLP's truth where somebody may be watching."""
+    stream = progress.samples(
+        cache.stream(sampler, mlp), f"truth of {mlp.name}", lambda running: expected_samples(sampler, running)
+    )
+    (last,) = deque(stream, maxlen=1)
+    return last.truth()

@@ -1,0 +1,216 @@
+"""`truth=fast`: randomly turned spherical designs with a control variate, several times less variance a sample.
+
+A replicate is a whole Kerdock design where eight of them are affordable, else as many of its bases as eight replicates
+leave room for; each basis more takes away its share of what a whole design integrates exactly. Replicates are
+independent, so their spread gives the standard error. `whest.truth.rotations` has the arithmetic.
+
+The chain: E h₁ = ‖w‖/√(2π) is known exactly, and what h₁'s sampled mean misses is carried to deeper layers by
+J = ∏ W_l·diag(Φ_l), with Φ_l (how often a neuron is on) from an independent pilot: unbiased whatever Φ is.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, UInt
+
+from whest.mlp import MLP
+from whest.truth.designs import mean_radius
+from whest.truth.plan import REPLICATES, Block, Plan, plan, plan_block
+from whest.truth.rotations import basis_sums, fold_rotations, replicate_mesh
+from whest.truth.truth import MOST_SAMPLES, SampleCount, StandardError, State, Truth, is_small_enough
+
+EXPECTED_GAIN = 3
+"""Variance of plain samples over that of a design's, roughly: a first guess at how many a standard error takes."""
+
+PILOT_SAMPLES = 2048
+
+PILOT = np.uint32(2**32 - 1)
+"""The pilot's key index; replicates count from zero."""
+
+STATE = (
+    "n_replicates",
+    "total",
+    "total_squares",
+    "total_second_moment",
+    "n_bases_begun",
+    "begun",
+    "begun_squares",
+)
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Running float64 sums over independent replicates of the mean activations, and over the bases of those begun."""
+
+    layout: Plan
+    n_replicates: int
+    total: Float[np.ndarray, "depth width"]
+    total_squares: Float[np.ndarray, "depth width"]
+    total_second_moment: Float[np.ndarray, " width"]
+    """Of the final layer, for a Gaussian input."""
+    n_bases_begun: int
+    begun: Float[np.ndarray, "replicate depth width"]
+    begun_squares: Float[np.ndarray, "replicate width"]
+    first_layer: Float[np.ndarray, " width"]
+
+    @property
+    def n_samples(self) -> int:
+        begun = len(self.begun) * 2 * self.layout.size * self.n_bases_begun
+        return self.n_replicates * self.layout.points + begun
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether there are replicates enough to speak of an error."""
+        return self.n_replicates >= min(REPLICATES, self.layout.n_replicates)
+
+    def plus_bases(
+        self,
+        n_bases: int,
+        sums: Float[np.ndarray, "replicate depth width"],
+        squares: Float[np.ndarray, "replicate width"],
+    ) -> "Replicates":
+        """More bases of the replicates begun, or the first of new ones."""
+        begun = self.n_bases_begun > 0
+        return replace(
+            self,
+            n_bases_begun=self.n_bases_begun + n_bases,
+            begun=self.begun + sums if begun else sums,
+            begun_squares=self.begun_squares + squares if begun else squares,
+        )
+
+    def plus_replicates(self, weights: np.ndarray, gains: np.ndarray, wanted: int) -> "Replicates":
+        """Close the first of the replicates begun; the rest stay as they are."""
+        means = self.begun[:wanted] / self.layout.points
+        means = with_chain(means, self.first_layer, weights, gains)
+        to_gaussian = self.layout.size / mean_radius(self.layout.size) ** 2 / self.layout.points
+        return replace(
+            self,
+            n_replicates=self.n_replicates + len(means),
+            total=self.total + means.sum(axis=0),
+            total_squares=self.total_squares + np.square(means).sum(axis=0),
+            total_second_moment=self.total_second_moment + self.begun_squares[:wanted].sum(axis=0) * to_gaussian,
+            n_bases_begun=self.n_bases_begun if wanted < len(self.begun) else 0,
+            begun=self.begun[wanted:],
+            begun_squares=self.begun_squares[wanted:],
+        )
+
+    def without_begun(self) -> "Replicates":
+        return replace(self, n_bases_begun=0, begun=self.begun[:0], begun_squares=self.begun_squares[:0])
+
+    def truth(self) -> Truth:
+        n = self.n_replicates
+        means = self.total / n
+        spread = np.maximum(self.total_squares / n - means**2, 0)
+        errors = np.sqrt(spread / max(n - 1, 1))
+        means[0], errors[0] = self.first_layer, 0.0
+        variance = float(np.mean(self.total_second_moment / n - means[-1] ** 2))
+        return Truth(means.astype(np.float32), errors.astype(np.float32), variance, n * self.layout.points, n)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """What a stream goes on from; the rest follows from the MLP."""
+        return {name: np.asarray(getattr(self, name)) for name in STATE}
+
+
+@dataclass(frozen=True)
+class FastTruth:
+    """Randomly rotated designs; `n_samples` is rounded up to whole replicates, two at least."""
+
+    name: ClassVar[str] = "fast"
+    version: ClassVar[int] = 2
+
+    n_samples: SampleCount
+    standard_error: StandardError | None = None
+    resample: bool = False
+
+    def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Replicates]:
+        weights, key = jnp.asarray(mlp.weights), jnp.asarray(mlp.key_samples)
+        gains, pilot_variance = (np.asarray(part) for part in _pilot(weights, key, PILOT))
+        layout = self._layout(mlp.width, float(pilot_variance))
+        mesh = replicate_mesh()
+        block = plan_block(layout, mlp.width, mlp.depth, mesh.size)
+        if self.standard_error is not None:  # the plan was a guess: go on until the error bar says stop
+            layout = replace(layout, n_replicates=MOST_SAMPLES // layout.points)
+        running = _begin(layout, mlp)
+        if state is not None:
+            running = _revive(layout, mlp, state, block.n_replicates)
+            yield running
+        while not self._is_done(running, block):
+            indices = np.arange(block.n_replicates, dtype=np.uint32) + np.uint32(running.n_replicates)
+            with jax.enable_x64(True):
+                folded = fold_rotations(weights, key, indices, size=layout.size, mesh=mesh)
+            while running.n_bases_begun < layout.n_bases:
+                start = running.n_bases_begun
+                end = min(layout.n_bases, max(start, 1) + block.n_signed)
+                signs = jnp.asarray(layout.signs[max(start - 1, 0) : end - 1])
+                with jax.enable_x64(True):
+                    sums, squares = basis_sums(folded, weights, signs, with_identity=start == 0, mesh=mesh)
+                running = running.plus_bases(end - start, np.asarray(sums), np.asarray(squares))
+                if end < layout.n_bases:
+                    yield running
+            while running.n_bases_begun and not self._is_done(running, block):
+                step = block.n_together - running.n_replicates % block.n_together
+                wanted = min(step, layout.n_replicates - running.n_replicates)
+                running = running.plus_replicates(mlp.weights, gains, wanted)
+            running = running.without_begun()
+            yield running
+
+    def _is_done(self, running: Replicates, block: Block) -> bool:
+        """The error bar is looked at after fixed numbers of replicates: how many devices there are has no say."""
+        if running.n_replicates >= running.layout.n_replicates:
+            return True
+        return running.n_replicates % block.n_together == 0 and is_small_enough(running, self.standard_error)
+
+    def _layout(self, width: int, pilot_variance: float) -> Plan:
+        if self.standard_error is None:
+            return plan(width, self.n_samples)
+        likely = pilot_variance / EXPECTED_GAIN / self.standard_error**2
+        return plan(width, min(MOST_SAMPLES, max(2, math.ceil(likely))))
+
+
+def _begin(layout: Plan, mlp: MLP) -> Replicates:
+    zeros = np.zeros((mlp.depth, mlp.width))
+    first_layer = np.linalg.norm(mlp.weights[0].astype(np.float64), axis=0) / math.sqrt(2 * math.pi)
+    return Replicates(layout, 0, zeros, zeros, zeros[0], 0, zeros[None, :0], zeros[:0], first_layer)
+
+
+def _revive(layout: Plan, mlp: MLP, state: State, together: int) -> Replicates:
+    """Go on from a state; replicates begun elsewhere, in another number at a time, begin again."""
+    stored: dict[str, Any] = {name: state[name] for name in STATE}
+    counts = {name: int(stored[name]) for name in ("n_replicates", "n_bases_begun")}
+    revived = replace(_begin(layout, mlp), **stored | counts)
+    return revived if len(revived.begun) == together else revived.without_begun()
+
+
+def with_chain(
+    means: Float[np.ndarray, "replicate depth width"],
+    first_layer: Float[np.ndarray, " width"],
+    weights: Float[np.ndarray, "depth width width"],
+    gains: Float[np.ndarray, "depth width"],
+) -> Float[np.ndarray, "replicate depth width"]:
+    """Carry what the first layer's sampled mean misses through the network."""
+    missing = first_layer - means[:, 0]
+    corrected = [means[:, 0] + missing]
+    for layer in range(1, len(weights)):
+        missing = (missing @ weights[layer]) * gains[layer]
+        corrected.append(means[:, layer] + missing)
+    return np.stack(corrected, axis=1)
+
+
+@jax.jit
+def _pilot(
+    weights: Float[Array, "depth width width"], key: UInt[Array, "2"], index: Array
+) -> tuple[Float[Array, "depth width"], Float[Array, ""]]:
+    """How often each neuron is on, and the final layer's mean variance, from samples that nothing else uses."""
+    h = jax.random.normal(
+        jax.random.fold_in(jax.random.wrap_key_data(key), index), (PILOT_SAMPLES, weights.shape[1]), jnp.float32
+    )
+    gains = []
+    for w in weights:
+        h = jax.nn.relu(jnp.matmul(h, w, precision="highest"))
+        gains.append((h > 0).mean(0))
+    return jnp.stack(gains), h.var(axis=0).mean()

@@ -1,0 +1,129 @@
+"""Sums of a network's activations over randomly turned point sets: the arithmetic behind `truth=fast`.
+
+A replicate is one Haar rotation Q of a fixed point set (`whest.truth.designs`). Q is folded into the first weights, so
+layer 1 on a basis H·diag(c)/√n is a Walsh–Hadamard transform. Points come in pairs ±x that share work:
+relu(−z) = relu(z) − z, hence relu(−z)·W₂ = relu(z)·W₂ − z·W₂, whose last term is a transform again. What is left are
+the deeper layers' matmuls. Replicates are independent, so each device takes its own share of them.
+"""
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import AxisType, Mesh, PartitionSpec
+from jaxtyping import Array, Float, Int8, UInt
+
+from whest.truth.designs import haar, mean_radius, walsh_hadamard
+
+ROWS = 2048
+"""Rows of a matmul before their negatives double them: enough to keep the machine busy, few enough to stay in cache."""
+
+SUM_GROUPS = 32
+"""Float32 sums over rows/32 terms, float64 from there: the speed of float32 without its rounding."""
+
+Folded = tuple[Float[Array, "replicate size width"], Float[Array, "replicate size width"]]
+
+Sums = tuple[Float[Array, "replicate depth width"], Float[Array, "replicate width"]]
+
+
+def replicate_mesh() -> Mesh:
+    """All devices in a row, each with its own replicates."""
+    return jax.make_mesh((jax.device_count(),), ("replicate",), axis_types=(AxisType.Auto,))
+
+
+def bases_together(size: int) -> int:
+    """How many bases go through the network at once."""
+    return max(1, min(size // 2, ROWS // size))
+
+
+@functools.partial(jax.jit, static_argnames=("size", "mesh"))
+def fold_rotations(
+    weights: Float[Array, "depth width width"],
+    key: UInt[Array, "2"],
+    indices: UInt[Array, " replicate"],
+    *,
+    size: int,
+    mesh: Mesh,
+) -> Folded:
+    """Each replicate's rotation at the mean radius times the first weights, and that times the second."""
+
+    def fold(index: Array, layers: Sequence[Array]) -> tuple[Array, Array]:
+        key_rotation = jax.random.fold_in(jax.random.wrap_key_data(key), index)
+        rotation = haar(key_rotation, size)[:, : len(layers[0])]
+        folded = mean_radius(size) * jnp.matmul(rotation, layers[0], precision="highest")
+        return folded, jnp.matmul(folded, layers[1], precision="highest") if len(layers) > 1 else folded
+
+    return _each_replicate(fold, mesh, max(1, ROWS // size))(indices, weights)
+
+
+@functools.partial(jax.jit, static_argnames=("with_identity", "mesh"))
+def basis_sums(
+    folded: Folded,
+    weights: Float[Array, "depth width width"],
+    signs: Int8[Array, "basis size"],
+    *,
+    with_identity: bool,
+    mesh: Mesh,
+) -> Sums:
+    """Over the bases with these signs (and the identity), ± each: sums of activations, and of the last's squares."""
+    size = folded[0].shape[1]
+    together = bases_together(size)
+    scale = 1 / math.sqrt(size)
+
+    def one(folded: tuple[Array, Array], layers: Sequence[Array]) -> tuple[Array, Array]:
+        width = len(layers[0])
+
+        def add(sums: tuple[Array, Array], some: Array) -> tuple[tuple[Array, Array], None]:
+            turn = some.astype(jnp.float32)[:, :, None] * scale
+            z, z_next = (walsh_hadamard(turn * part).reshape(-1, width) for part in folded)
+            new = _pair_sums(z, z_next, layers)
+            return (sums[0] + new[0], sums[1] + new[1]), None
+
+        start = jnp.zeros((len(layers), width), jnp.float64), jnp.zeros(width, jnp.float64)
+        sums = _pair_sums(*folded, layers) if with_identity else start
+        if len(signs):
+            sums, _ = jax.lax.scan(add, sums, signs.reshape(-1, together, size))
+        return sums
+
+    rows = together * size if len(signs) else size
+    return _each_replicate(one, mesh, max(1, ROWS // rows))(folded, weights)
+
+
+def _each_replicate(
+    function: Callable[[Any, Sequence[Array]], Any], mesh: Mesh, lanes: int
+) -> Callable[[Any, Float[Array, "depth width width"]], Any]:
+    """The function over replicates, spread over the devices, so many side by side as keep one busy."""
+
+    def share(replicates: Any, weights: Array) -> Any:
+        layers = tuple(weights)
+        return jax.lax.map(lambda replicate: function(replicate, layers), replicates, batch_size=lanes)
+
+    split = PartitionSpec("replicate")
+    return jax.shard_map(share, mesh=mesh, in_specs=(split, PartitionSpec()), out_specs=split, check_vma=False)
+
+
+def _pair_sums(
+    z: Float[Array, "row width"], z_next: Float[Array, "row width"], layers: Sequence[Float[Array, "width width"]]
+) -> tuple[Float[Array, "depth width"], Float[Array, " width"]]:
+    """Activation sums over the points behind z and their negatives; z_next is z through the second weights."""
+    on = jax.nn.relu(z)
+    sums = [_column_sums(jnp.abs(z))]
+    h = jnp.concatenate([on, on - z])
+    if len(layers) > 1:
+        through = jnp.matmul(on, layers[1], precision="highest")
+        h = jax.nn.relu(jnp.concatenate([through, through - z_next]))
+        sums.append(_column_sums(h))
+    for w in layers[2:]:
+        h = jax.nn.relu(jnp.matmul(h, w, precision="highest"))
+        sums.append(_column_sums(h))
+    return jnp.stack(sums), _column_sums(h * h)
+
+
+def _column_sums(h: Float[Array, "row width"]) -> Float[Array, " width"]:
+    rows, width = h.shape
+    if rows % SUM_GROUPS == 0:
+        h = h.reshape(-1, SUM_GROUPS, width).sum(0)
+    return h.astype(jnp.float64).sum(0)

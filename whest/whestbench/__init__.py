@@ -1,0 +1,1 @@
+"""Reports of the `whestbench` package as runs of ours."""
