@@ -2,7 +2,8 @@
 
     python benchmarks/fit_anchors.py              # 24 networks of 256x32
 
-Ten minutes on two quiet cores, half of it truth. One design a network; the shares of `estimators.chain.anchored` are
+Ten minutes on two quiet cores, half of it truth. One design a network; the shares of
+`estimators.parts.chain.anchored` are
 min(1, (15 − layer)/fading), up to a last layer. The changes are paired, against the exact first layer alone, on the
 networks the choice was made on: the shipped suite is what confirms it.
 """
@@ -13,9 +14,9 @@ import jax
 import numpy as np
 from training import networks, plus_minus
 
-from estimators.chain import anchored
 from estimators.kerdock import BELIEVED, Kerdock
 from estimators.matrix_core import CORE_SHRINK, MatrixCoreProp
+from estimators.parts.chain import anchored
 from whest.truth.fast import FastTruth
 
 WIDTH, DEPTH, SEED, N_NETWORKS = 256, 32, 6170, 24

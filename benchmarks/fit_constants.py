@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Array, Float
 from training import Network, networks, plus_minus
 
-from estimators.cumulant_chain import propagate
-from estimators.cumulants import Terms
 from estimators.matrix_core import TERMS, MatrixCore
+from estimators.parts.cumulant_chain import propagate
+from estimators.parts.cumulants import Terms
 from whest.truth.fast import FastTruth
 
 WIDTH, DEPTH, SEED = 256, 8, 5150

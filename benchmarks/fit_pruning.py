@@ -12,9 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from estimators.ensemble import point_sums
 from estimators.orthogonal import fixed_bases, turned_weights
-from estimators.pruning import kept, pilot_run, prune
+from estimators.parts.ensemble import point_sums
+from estimators.parts.pruning import kept, pilot_run, prune
 from whest.dataset.sources import fresh_seeds
 from whest.mlp import SeedProtocol, draw_mlp
 

@@ -17,11 +17,11 @@ from jaxtyping import Array, Float
 from shared_sources import SharedSources
 from training import Network, networks, plus_minus
 
-from estimators.cumulant_chain import Core, propagate
-from estimators.cumulants import Relu, Square, Terms
-from estimators.lean_sources import LeanSources
 from estimators.matrix_core import CORE_SHRINK, TERMS, MatrixCore
-from estimators.sources import Sources, Third
+from estimators.parts.cumulant_chain import Core, propagate
+from estimators.parts.cumulants import Relu, Square, Terms
+from estimators.parts.lean_sources import LeanSources
+from estimators.parts.sources import Sources, Third
 from estimators.third_cumulant import ScalarCore
 from estimators.third_cumulant_plus import CORE_SCALE, DiagonalCore
 from estimators.third_cumulant_plus import TERMS as PLUS

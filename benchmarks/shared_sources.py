@@ -19,10 +19,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from estimators.cumulants import Relu, Square
-from estimators.lean_sources import LeanSource, LeanSources, factors
-from estimators.sources import Feed, Product
-from estimators.wick import Vector
+from estimators.parts.cumulants import Relu, Square
+from estimators.parts.lean_sources import LeanSource, LeanSources, factors
+from estimators.parts.sources import Feed, Product
+from estimators.parts.wick import Vector
 
 Basis = Float[Array, "width basis"]
 Coefficients = Float[Array, "basis width"]

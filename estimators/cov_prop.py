@@ -21,13 +21,13 @@ import numpy as np
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from estimators.bivariate import arc_cosine_covariance, exact_covariance
-from estimators.cumulants import Square
-from estimators.fallback import Affordable, predict_within
-from estimators.gaussian import rectify
 from estimators.mean_prop import MeanProp
-from estimators.sphere import on_sphere, radial_moment
-from estimators.wick import Vector
+from estimators.parts.bivariate import arc_cosine_covariance, exact_covariance
+from estimators.parts.cumulants import Square
+from estimators.parts.fallback import Affordable, predict_within
+from estimators.parts.gaussian import rectify
+from estimators.parts.sphere import on_sphere, radial_moment
+from estimators.parts.wick import Vector
 from whest.estimator import MLPView
 
 Closure = Callable[[Vector, Square, Vector, bool], Square]

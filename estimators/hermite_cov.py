@@ -12,11 +12,11 @@ from typing import Annotated, ClassVar
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from estimators.bivariate import hermite_covariance
 from estimators.cov_prop import CovarianceProp, propagate_covariance
-from estimators.cumulants import Square
-from estimators.fallback import Affordable, predict_within
-from estimators.wick import Vector
+from estimators.parts.bivariate import hermite_covariance
+from estimators.parts.cumulants import Square
+from estimators.parts.fallback import Affordable, predict_within
+from estimators.parts.wick import Vector
 from whest.estimator import MLPView
 
 

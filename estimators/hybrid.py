@@ -19,12 +19,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 from pydantic import Field
 
-from estimators.chain import anchored
 from estimators.cov_prop import CovarianceProp
-from estimators.ensemble import Matmul, pair_sums
-from estimators.fallback import fall_back, price
 from estimators.orthogonal import fixed_bases, turned_weights
-from estimators.sizing import affordable
+from estimators.parts.chain import anchored
+from estimators.parts.ensemble import Matmul, pair_sums
+from estimators.parts.fallback import fall_back, price
+from estimators.parts.sizing import affordable
 from whest.estimator import MLPView
 
 GROUP = 64

@@ -28,13 +28,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8, PRNGKeyArray
 from pydantic import Field
 
-from estimators.chain import anchored, first_means
-from estimators.ensemble import Layers, Matmul, Sums, add, pair_sums, repeat
 from estimators.matrix_core import CORE_SHRINK, MatrixCoreProp
 from estimators.orthogonal import Orthogonal, turned_weights
-from estimators.pruning import kept, pilot_run, prune
-from estimators.sizing import affordable, fall_back, price
-from estimators.strassen import multiply
+from estimators.parts.chain import anchored, first_means
+from estimators.parts.ensemble import Layers, Matmul, Sums, add, pair_sums, repeat
+from estimators.parts.pruning import kept, pilot_run, prune
+from estimators.parts.sizing import affordable, fall_back, price
+from estimators.parts.strassen import multiply
 from whest.estimator import MLPView
 from whest.truth.designs import design_size, kerdock_signs, walsh_hadamard
 

@@ -26,14 +26,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from estimators.cumulant_chain import propagate
-from estimators.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
-from estimators.fallback import Affordable, predict_within, price
-from estimators.lean_sources import LeanSources
-from estimators.sources import Feed, Product, Sources, Third
-from estimators.strassen import multiply
+from estimators.parts.cumulant_chain import propagate
+from estimators.parts.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
+from estimators.parts.fallback import Affordable, predict_within, price
+from estimators.parts.lean_sources import LeanSources
+from estimators.parts.sources import Feed, Product, Sources, Third
+from estimators.parts.strassen import multiply
+from estimators.parts.wick import Vector
 from estimators.third_cumulant_plus import CORE_SCALE, ThirdCumulantPlus
-from estimators.wick import Vector
 from whest.estimator import MLPView
 
 TERMS = Terms(k31=1, skew=1, bend=1, cubic=1, kurtosis=1, twist=1, square_skew=1, mixed=1)

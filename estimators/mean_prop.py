@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from estimators.fallback import Affordable, predict_within
-from estimators.gaussian import rectify
+from estimators.parts.fallback import Affordable, predict_within
+from estimators.parts.gaussian import rectify
 from estimators.zeros import Zeros
 from whest.estimator import MLPView
 

@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 from pydantic import Field
 
-from estimators.chain import anchored
-from estimators.ensemble import Matmul, Sums, pair_sums, repeat
-from estimators.sizing import affordable, fall_back
+from estimators.parts.chain import anchored
+from estimators.parts.ensemble import Matmul, Sums, pair_sums, repeat
+from estimators.parts.sizing import affordable, fall_back
 from whest.estimator import MLPView
 from whest.truth.designs import haar, mean_radius
 

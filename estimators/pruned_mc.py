@@ -19,11 +19,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 from pydantic import Field
 
-from estimators.chain import anchored
-from estimators.ensemble import Layers, Matmul, Sums, add, pair_sums, repeat
 from estimators.orthogonal import ROWS, fixed_bases, turned_weights
-from estimators.pruning import Pruned, kept, pilot_run, prune
-from estimators.sizing import affordable, fall_back
+from estimators.parts.chain import anchored
+from estimators.parts.ensemble import Layers, Matmul, Sums, add, pair_sums, repeat
+from estimators.parts.pruning import Pruned, kept, pilot_run, prune
+from estimators.parts.sizing import affordable, fall_back
 from whest.estimator import MLPView
 
 

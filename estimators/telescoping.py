@@ -18,9 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 from pydantic import Field
 
-from estimators.chain import carry, mean_slopes
-from estimators.ensemble import Matmul, Sums, point_sums, repeat
-from estimators.sizing import affordable, fall_back
+from estimators.parts.chain import carry, mean_slopes
+from estimators.parts.ensemble import Matmul, Sums, point_sums, repeat
+from estimators.parts.sizing import affordable, fall_back
 from whest.estimator import MLPView
 
 BATCH = 8192

@@ -17,13 +17,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from estimators.cumulant_chain import propagate
-from estimators.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
-from estimators.fallback import Affordable, predict_within
-from estimators.sources import Product, Third
-from estimators.strassen import multiply
+from estimators.parts.cumulant_chain import propagate
+from estimators.parts.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
+from estimators.parts.fallback import Affordable, predict_within
+from estimators.parts.sources import Product, Third
+from estimators.parts.strassen import multiply
+from estimators.parts.wick import Vector
 from estimators.third_cumulant import ThirdCumulant
-from estimators.wick import Vector
 from whest.estimator import MLPView
 
 TERMS = Terms(k31=1.0, skew=1.0)

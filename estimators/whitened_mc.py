@@ -23,10 +23,10 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, PRNGKeyArray
 from pydantic import Field
 
-from estimators.bivariate import arc_cosine_covariance
-from estimators.chain import first_means
-from estimators.ensemble import Layers, Matmul, Sums, point_sums, repeat
-from estimators.sizing import affordable, fall_back
+from estimators.parts.bivariate import arc_cosine_covariance
+from estimators.parts.chain import first_means
+from estimators.parts.ensemble import Layers, Matmul, Sums, point_sums, repeat
+from estimators.parts.sizing import affordable, fall_back
 from whest.estimator import MLPView
 from whest.truth.designs import mean_radius
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from test_estimators import NODES, draw, price, rectified
 
-from estimators.bivariate import arc_cosine_covariance, exact_covariance, hermite_covariance
 from estimators.cov_prop import CovarianceProp
-from estimators.fallback import Affordable, affordable
 from estimators.hermite_cov import HermiteCovariance
 from estimators.mean_prop import MeanProp
-from estimators.sphere import radial_moment
+from estimators.parts.bivariate import arc_cosine_covariance, exact_covariance, hermite_covariance
+from estimators.parts.fallback import Affordable, affordable
+from estimators.parts.sphere import radial_moment
+from estimators.parts.wick import wick_numbers
 from estimators.third_cumulant import ThirdCumulant
 from estimators.third_cumulant_plus import ThirdCumulantPlus
-from estimators.wick import wick_numbers
 from estimators.zeros import Zeros
 from whest.estimator.spec import estimator_spec
 from whest.estimator.traced import estimator_function

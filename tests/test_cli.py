@@ -19,7 +19,6 @@ ROOT = Path(__file__).parent.parent
 CONF = ROOT / "conf"
 CHOICES = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
 GROUPS = sorted({group for group, _ in CHOICES})
-SUITE = ROOT / "whest" / "suites" / "warmup.npz"
 Whest = Callable[..., Any]
 TINY = ("debug=tiny", "truth=plain")
 
@@ -209,13 +208,11 @@ def test_a_folder_that_cannot_be_made_is_refused(whest: Whest, tmp_path: Path, k
     assert_refused(whest("debug=tiny", f"{key}={tmp_path / 'a_file' / 'folder'}"), "a_file")
 
 
-@pytest.mark.skipif(not SUITE.exists(), reason="the warmup suite is not baked yet")
 @pytest.mark.parametrize("override", ["truth.n_samples=1000", "truth=reference"])
 def test_a_truth_setting_without_effect_is_refused(whest: Whest, override: str) -> None:
     assert_refused(whest("tracking=none", override), override, "truth.resample=true", "dataset=fresh")
 
 
-@pytest.mark.skipif(not SUITE.exists(), reason="the warmup suite is not baked yet")
 def test_resampling_draws_the_suites_truth_anew(whest: Whest) -> None:
     outcome = whest("debug=one", "estimator=zeros", "truth=plain", "truth.resample=true", "truth.n_samples=4096")
     assert outcome.exit_code == 0, outcome.err

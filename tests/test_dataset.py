@@ -300,7 +300,7 @@ def test_suite_roots_are_fixed() -> None:
     assert SUITE_ROOTS == {"warmup": 101, "phase1": 102, "phase2": 103}
 
 
-@pytest.mark.parametrize("round_name", SHIPPED or [pytest.param("", marks=pytest.mark.skip("no suite is baked yet"))])
+@pytest.mark.parametrize("round_name", SHIPPED)
 def test_shipped_suite_is_the_fresh_dataset_of_its_root(round_name: str) -> None:
     suite, (width, depth) = load_suite(round_name), SHAPES[round_name]
     expected = fresh_seeds(SUITE_ROOTS[round_name], len(suite.mlp_seeds))
@@ -312,7 +312,7 @@ def test_shipped_suite_is_the_fresh_dataset_of_its_root(round_name: str) -> None
     assert all(np.isfinite(truth.means).all() and (truth.standard_errors >= 0).all() for truth in suite.truths)
 
 
-@pytest.mark.parametrize("round_name", SHIPPED or [pytest.param("", marks=pytest.mark.skip("no suite is baked yet"))])
+@pytest.mark.parametrize("round_name", SHIPPED)
 def test_shipped_truth_agrees_with_the_closed_form_of_the_first_layer(round_name: str) -> None:
     """Layer 0 of neuron j has mean ‖W_0[:, j]‖/√(2π); float32 rounding adds to the sampling error."""
     dataset = SuiteDataset(round_name, n_mlps=2).load()

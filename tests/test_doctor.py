@@ -18,7 +18,7 @@ from whest.checks.doctor.machine import ABILITIES, check_devices, judge_rate, ju
 from whest.checks.doctor.packages import check_options, check_packages, check_python, check_requirement
 from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable, judge_disk
 from whest.checks.finding import Finding
-from whest.cli.doctor import examine
+from whest.cli.doctor import look_at
 from whest.tracking.runs import MlflowTracking, NoTracking
 
 pytest_plugins = ["cli_harness"]
@@ -153,7 +153,7 @@ def test_options_say_what_they_are_for(tmp_path: Path) -> None:
 
 
 def test_a_check_that_breaks_down_is_a_finding_and_the_others_go_on() -> None:
-    first, second = examine([("odd", lambda: 1 // 0), ("even", lambda: Finding("even", "ok", ""))])  # type: ignore[list-item, return-value]
+    first, second = look_at([("odd", lambda: 1 // 0), ("even", lambda: Finding("even", "ok", ""))])  # type: ignore[list-item, return-value]
     assert (first.name, first.status, second.status) == ("odd", "fail", "ok")
     assert "ZeroDivisionError" in first.detail
 

@@ -18,10 +18,10 @@ from whest.boards.board import make_board
 from whest.boards.entries import Entry, read_entry
 from whest.boards.policies import AriPolicy
 from whest.cases.exam import Candidate
-from whest.cli.jobs import page_of_recorded
+from whest.cli.page import page_of_recorded
 from whest.document import protocol_hash
 from whest.errors import ConfigError
-from whest.experiment import build_experiment, protocol_of
+from whest.experiment import build, protocol_of
 from whest.isolation.process import Launch, Worker
 from whest.learner.contract import LearnerContext, TrainState
 from whest.learner.programs import LearnerError
@@ -60,7 +60,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder.mkdir(parents=True)
     report = score(config, folder)
     assert isinstance(report, ExamReport)
-    task = build_experiment(config, folder).task
+    task = build(config, folder).task
     assert isinstance(task, Exam)
     return Ran(folder, paths, report, task)
 
@@ -168,7 +168,7 @@ def test_an_exam_where_the_trainer_must_look_is_refused(ran: Ran, tmp_path: Path
     beside.write_bytes(ran.paths["exam"].read_bytes())
     try:
         with pytest.raises(ConfigError, match=r"data\.exam=.* lies in .*/learner, which the training process needs"):
-            build_experiment(composed(ran.paths | {"exam": beside}, tmp_path), tmp_path)
+            build(composed(ran.paths | {"exam": beside}, tmp_path), tmp_path)
     finally:
         beside.unlink()
 
@@ -282,7 +282,7 @@ def test_a_learner_that_breaks_its_contract_is_told(logits: Any, update: Any, co
 
 def test_one_byte_of_the_exam_makes_another_track(ran: Ran, tmp_path: Path) -> None:
     def track(*more: str) -> str:
-        return protocol_hash(protocol_of(build_experiment(composed(ran.paths, tmp_path, *more), tmp_path)))
+        return protocol_hash(protocol_of(build(composed(ran.paths, tmp_path, *more), tmp_path)))
 
     before = track()
     assert before == track("seed=7", "task.recipe.promote=none", "task.recipe.calls=9") == track()
@@ -361,7 +361,7 @@ def test_a_config_that_makes_no_sense_is_refused(ran: Ran, tmp_path: Path, overr
     else:
         config = composed(ran.paths, tmp_path, override)
     with pytest.raises(ConfigError, match=complaint):
-        build_experiment(config, tmp_path)
+        build(config, tmp_path)
 
 
 def test_a_learner_that_needs_its_context_is_given_it(ran: Ran) -> None:

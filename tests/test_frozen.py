@@ -23,7 +23,7 @@ from whest.dataset.suite import FOLDER as SUITES
 from whest.document import protocol_hash
 from whest.estimator.spec import estimator_spec
 from whest.estimator.traced import estimator_function
-from whest.experiment import build_experiment, protocol_of
+from whest.experiment import build, protocol_of
 from whest.metering.meter import METER_VERSION, meter
 from whest.mlp import SeedProtocol, draw_mlp
 from whest.truth.cache import truth_hash
@@ -53,7 +53,7 @@ TINY = ("debug=tiny", "tracking=none")
 
 def protocol(name: str, folder: Path) -> str:
     config = whest.compose(*PROTOCOLS[name], "tracking=none", f"outputs_dir={folder}")
-    return protocol_hash(protocol_of(build_experiment(config, folder)))
+    return protocol_hash(protocol_of(build(config, folder)))
 
 
 def suite_digests() -> dict[str, str]:

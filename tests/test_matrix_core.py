@@ -11,9 +11,9 @@ from test_analytic import in_double
 from test_estimators import draw
 from test_third_cumulant import Dense
 
-from estimators.fallback import price
-from estimators.lean_sources import largest_part
 from estimators.matrix_core import MatrixCoreProp
+from estimators.parts.fallback import price
+from estimators.parts.lean_sources import largest_part
 from whest.metering.meter import meter
 
 SHRINK = 2.0

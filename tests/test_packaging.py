@@ -50,7 +50,7 @@ def test_the_wheel_carries_everything_a_run_needs(wheel: Path) -> None:
         names = set(archive.namelist())
         for path in ROOT.glob("conf/**/*.yaml"):
             assert archive.read(f"whest/{path.relative_to(ROOT)}") == path.read_bytes()
-    for pattern in ("whest/**/*.py", "estimators/*.py", "whest/suites/*.npz"):
+    for pattern in ("whest/**/*.py", "estimators/**/*.py", "whest/dataset/suites/*.npz"):
         assert {str(path.relative_to(ROOT)) for path in ROOT.glob(pattern)} <= names
     assert not [name for name in names if name.startswith(("tests/", "outputs/", "benchmarks/", "conf/"))]
     assert not [name for name in names if "__pycache__" in name]
@@ -73,7 +73,6 @@ def test_the_installed_script_runs_from_another_folder(installed: Path, tmp_path
     assert "mean_prop" in ended.stdout or "budget: 68000000000.0" in ended.stdout
 
 
-@pytest.mark.skipif(not (ROOT / "whest" / "suites" / "warmup.npz").exists(), reason="the suite is not baked yet")
 def test_the_installed_suite_scores(installed: Path, tmp_path: Path) -> None:
     ended = execute(installed / "whest-run", "debug=one", "estimator=mean_prop", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr

@@ -17,7 +17,7 @@ from whest.boards.policies import PrismPolicy
 from whest.config.compose import compose
 from whest.errors import ConfigError
 from whest.estimator.spec import EstimatorSpec, estimator_spec
-from whest.experiment import Experiment, build_experiment, gather, run
+from whest.experiment import Experiment, build, gather, run
 from whest.isolation.choose import Isolation
 from whest.learner.contract import LearnerContext, affordable_steps, create_learner, step_cost
 from whest.learner.programs import LearnerError
@@ -63,7 +63,7 @@ def scored(task: Prequential) -> PrismScore:
 def report_in(folder: Path, task: Prequential) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     notes = {"round": "bytes", "seed": 1337, "participant": task.estimator.name}
-    return run(Experiment(task, RULE, NoTracking(folder), notes, "test"), folder)
+    return run(Experiment(task, RULE, NoTracking(folder), notes, "test", {}), folder)
 
 
 @pytest.fixture(scope="module")
@@ -327,11 +327,11 @@ def test_ngram_codes_each_byte_before_it_counts_it() -> None:
 
 def test_illegal_pairs_and_misfits_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is task=whitebox with"):
-        build_experiment(compose("experiment=prism", "scoring=whest"), tmp_path)
+        build(compose("experiment=prism", "scoring=whest"), tmp_path)
     with pytest.raises(ConfigError, match=r"estimator=cov_prop is no byte learner: it has no init\(\)"):
-        build_experiment(compose("experiment=prism", "estimator=cov_prop", "data=generated"), tmp_path)
+        build(compose("experiment=prism", "estimator=cov_prop", "data=generated"), tmp_path)
     with pytest.raises(ConfigError, match="estimator=byte_mlp is a byte learner"):
-        build_experiment(compose("estimator=byte_mlp"), tmp_path)
+        build(compose("estimator=byte_mlp"), tmp_path)
 
 
 @pytest.mark.slow

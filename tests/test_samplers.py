@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from estimators.bivariate import arc_cosine_covariance
-from estimators.chain import anchored, first_means
 from estimators.hybrid import Sampled, blend
 from estimators.kerdock import Kerdock
 from estimators.orthogonal import Orthogonal, fixed_bases
+from estimators.parts.bivariate import arc_cosine_covariance
+from estimators.parts.chain import anchored, first_means
+from estimators.parts.pruning import NARROWEST, kept, pilot_run, prune
+from estimators.parts.sizing import largest
 from estimators.pruned_mc import PrunedMonteCarlo
-from estimators.pruning import NARROWEST, kept, pilot_run, prune
-from estimators.sizing import largest
 from estimators.telescoping import Telescoping
 from estimators.whitened_mc import WhitenedMonteCarlo, fold_whitening
 from whest.estimator.contract import Estimator

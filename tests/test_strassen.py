@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from estimators.strassen import multiply
+from estimators.parts.strassen import multiply
 from whest.metering.meter import meter
 
 

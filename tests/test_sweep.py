@@ -166,7 +166,7 @@ def test_parallel_jobs_share_a_fresh_store(whest_process: Whest, outputs: Path) 
 
 def test_a_jobs_failure_travels_between_processes() -> None:
     """A parallel launcher sends it back pickled; one that can't be unpickled takes the whole pool down."""
-    from whest.cli.jobs import JobFailedError
+    from whest.errors import JobFailedError
 
     failure = JobFailedError("the estimator failed")
     copy = pickle.loads(pickle.dumps(failure))

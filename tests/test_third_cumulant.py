@@ -11,9 +11,9 @@ import pytest
 from test_analytic import in_double
 from test_estimators import draw, erf
 
-from estimators.cumulant_chain import State, layer
-from estimators.cumulants import Terms
-from estimators.sources import Sources
+from estimators.parts.cumulant_chain import State, layer
+from estimators.parts.cumulants import Terms
+from estimators.parts.sources import Sources
 from estimators.third_cumulant import ScalarCore, ThirdCumulant
 from estimators.third_cumulant_plus import TERMS, DiagonalCore, ThirdCumulantPlus
 from whest.metering.meter import meter

@@ -16,8 +16,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from whest.cli.jobs import JOBS
+from whest.cli.jobs import carry_out
 from whest.config.compose import config_folder
+from whest.config.jobs import JOBS
 from whest.config.settings import read_settings
 from whest.errors import ConfigError, WhestError
 from whest.sweeps.callback import finish_open_sweep
@@ -35,7 +36,7 @@ def resolve(config: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in container.items()}
 
 
-def carry_out(config: DictConfig) -> float | None:
+def task_function(config: DictConfig) -> float | None:
     """Hydra's task function: one job of a run or of a sweep."""
     hydra_config = HydraConfig.get()
     overrides = list(hydra_config.overrides.task)
@@ -44,8 +45,8 @@ def carry_out(config: DictConfig) -> float | None:
     try:
         values = resolve(config)
         job = read_settings(values).job
-        leaves_files = job in ("score", "compare", "validate")
-        return JOBS[job](values, folder, overrides)
+        leaves_files = JOBS[job].keeps_folder
+        return carry_out(job, values, folder, overrides)
     except ConfigError:
         leaves_files = False
         raise
@@ -77,7 +78,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console without λ or ± is no reason to fail
     try:
-        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(carry_out)()
+        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task_function)()
     except WhestError as error:
         _fail(str(error), error.exit_code)
     except (HydraException, OmegaConfBaseException) as error:

@@ -8,8 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omegaconf import OmegaConf
-
 from whest.config.build import build_group
 from whest.config.compose import compose
 from whest.config.settings import read_settings
@@ -17,23 +15,22 @@ from whest.dataset.sources import drawn_seed
 from whest.errors import ConfigError
 from whest.estimator.contract import Estimator
 from whest.estimator.instance import HeldEstimator
-from whest.experiment import Experiment, build_experiment
+from whest.experiment import AnyExperiment, build
+from whest.experiment import run as carry_out
 from whest.isolation.choose import Isolation
+from whest.report import AnyReport
 
 if TYPE_CHECKING:
     from whest.dataset.dataset import Dataset
-    from whest.report import Report
 
 
 def run(
-    *words: str | Mapping[str, Any], estimator: "Estimator | None" = None, folder: str | Path | None = None
-) -> "Report":
+    *words: str | Mapping[str, Any], estimator: Estimator | None = None, folder: str | Path | None = None
+) -> AnyReport:
     """What `python -m whest WORDS` runs, or a composed config; the files go to `folder`, by default as ever.
 
     `estimator` is an object with `predict`, made here: it is scored in this process, as one that is trusted.
     """
-    from whest.experiment import run as carry_out
-
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     told = [word for word in words if isinstance(word, str)]
     configs = [word for word in words if not isinstance(word, str)]
@@ -44,16 +41,9 @@ def run(
     if job != "score":
         raise ConfigError(f"job={job} gives no report: whest.run is for job=score, python -m whest does the others")
     place = Path(folder) if folder is not None else _new_folder(read_settings(config).outputs)
-    command = shlex.join(["python", "-m", "whest", *told]) if not configs else ""
-    if estimator is None:
-        experiment = build_experiment(config, place, told, command)
-    else:
-        from whest.api import with_estimator
-
-        experiment = with_estimator(build_experiment(config, place, told), estimator, config)
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(config)))
-    return carry_out(experiment, place)
+    command = shlex.join(["python", "-m", "whest", *told]) if not configs and estimator is None else ""
+    experiment = build(config, place, told, command)
+    return carry_out(experiment if estimator is None else with_estimator(experiment, estimator), place)
 
 
 def _new_folder(outputs: Path) -> Path:
@@ -61,11 +51,9 @@ def _new_folder(outputs: Path) -> Path:
     return outputs / "runs" / datetime.now().strftime("%Y-%m-%d/%H-%M-%S-%f")
 
 
-def score(config: Mapping[str, Any], folder: Path) -> "Report":
+def score(config: Mapping[str, Any], folder: Path) -> AnyReport:
     """Run a composed config; the report's files go to the folder."""
-    from whest.experiment import run
-
-    return run(build_experiment(config, folder), folder)
+    return carry_out(build(config, folder), folder)
 
 
 def load_dataset(*words: str) -> "Dataset":
@@ -77,7 +65,7 @@ def load_dataset(*words: str) -> "Dataset":
     return dataset
 
 
-def with_estimator(experiment: Experiment, estimator: Estimator, config: Mapping[str, Any]) -> Experiment:
+def with_estimator(experiment: AnyExperiment, estimator: Estimator) -> AnyExperiment:
     """The same experiment with this object in place of the config's choice."""
     if experiment.task.name != "whitebox":
         raise ConfigError(
@@ -86,6 +74,7 @@ def with_estimator(experiment: Experiment, estimator: Estimator, config: Mapping
         )
     if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
         raise ConfigError(f"estimator={estimator!r} must be an object with predict(mlp, budget): give Mine(), not Mine")
+    config = experiment.config
     if config["isolation"]["kind"] == "process":
         raise ConfigError("isolation=process can't take an object of this process: save it as a file, estimator.path=…")
     kind = type(estimator)

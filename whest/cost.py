@@ -4,10 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-
-from whest.notation import html_table
+from whest.notation import html_table, text_table
 
 
 @dataclass(frozen=True)
@@ -57,13 +54,9 @@ class Cost:
         return _summed((charge.namespace, charge.flops) for charge in self.charges)
 
     def __str__(self) -> str:
-        from whest.cost import cost_text
-
         return cost_text(self)
 
     def _repr_html_(self) -> str:
-        from whest.cost import cost_html
-
         return cost_html(self)
 
 
@@ -99,15 +92,7 @@ def cost_rows(cost: Cost) -> list[tuple[str, ...]]:
 
 
 def cost_text(cost: Cost) -> str:
-    table = Table(box=None, pad_edge=False)
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column in COLUMNS[:2] else "right")
-    for row in cost_rows(cost):
-        table.add_row(*row)
-    console = Console(width=100, no_color=True, highlight=False)
-    with console.capture() as captured:
-        console.print(table)
-    return "\n".join([_title(cost), *(line.rstrip() for line in captured.get().rstrip().splitlines())])
+    return f"{_title(cost)}\n{text_table(COLUMNS, cost_rows(cost), left=2)}"
 
 
 def cost_html(cost: Cost) -> str:

@@ -10,17 +10,9 @@ from typing import Any
 Json = dict[str, Any]
 
 
-def _is_failed(row: Json) -> bool:
-    return any(row.get(key) for key in row if key.endswith("_exhausted")) or "error_code" in row
-
-
-def has_failed(row: Json) -> bool:
-    """Whether a case's row was scored as failed."""
-    return "error_code" in row or any(value is True for key, value in row.items() if key.endswith("_exhausted"))
-
-
 REPORT, REPORT_SHA256 = "report.json", "report_sha256"
 PAGE = "report.html"
+CONFIG = "config.yaml"
 
 SORTED_BY = ("flop_budget", "lambda_flops_per_second", "width", "depth", "n_mlps")
 """Figures of the config that are metrics too, since MLflow can't compare params by size."""
@@ -54,6 +46,12 @@ def case_key(row: Json) -> tuple[int, str]:
     """A case's place and name, by which runs are paired."""
     index, name = ("mlp_index", "mlp_name") if "mlp_name" in row else ("case_index", "case_name")
     return row[index], row[name]
+
+
+def has_failed(row: Json) -> bool:
+    """Whether a case was scored as failed: it has an error code, or one of its `…_exhausted` flags is true."""
+    flags = (value for key, value in row.items() if key.endswith("_exhausted"))
+    return row.get("error_code") is not None or any(value is True for value in flags)
 
 
 def case_score(results: Json) -> Json:

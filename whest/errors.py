@@ -15,3 +15,7 @@ class ConfigError(WhestError):
 
 class UnmeterableError(WhestError):
     """The program contains something whose cost can't be known, so it can't be scored."""
+
+
+class JobFailedError(WhestError):
+    """A job that left its report but no valid score; raised so that a sweep counts it as failed."""

@@ -1,40 +1,66 @@
-"""An experiment, and the run that carries it out."""
+"""An experiment, and the run that carries it out. Every run of whest starts here."""
 
+import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
+
+from omegaconf import OmegaConf
 
 from whest import __version__
 from whest.config.build import Node, build_group, build_target
 from whest.config.devices import prepare_jax
 from whest.config.settings import GROUPS, TaskName, read_settings
-from whest.document import Json, protocol_hash
+from whest.document import CONFIG, PAGE, Json, protocol_hash
 from whest.errors import ConfigError
 from whest.host import code_version
 from whest.page.drawing import save_figures
-from whest.page.run import save_run_page
+from whest.page.render import save_page
+from whest.page.run import composed_config, run_page
 from whest.progress import Progress, SilentProgress
-from whest.report import Report, RunMeta, save_report
-from whest.scoring.score import Rule
-from whest.tasks.task import Task, fits, legal_pairs, task_module
+from whest.report import AnyReport, Report, RunMeta, save_report
+from whest.scoring.score import Rule, Score
+from whest.tasks.task import Task, fits, legal_pairs, task_builder
 from whest.tracking.runs import Tracking
 
+LOG = logging.getLogger(__name__)
+CaseT = TypeVar("CaseT")
+RuleT = TypeVar("RuleT", bound=Rule)
+ScoreT = TypeVar("ScoreT", bound=Score)
 
-def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), command: str = "") -> "Experiment":
-    """The typed experiment behind a composed, resolved config. `overrides` are the choices made on the command line."""
+
+@dataclass(frozen=True)
+class Experiment(Generic[CaseT, RuleT, ScoreT]):
+    """A task to carry out, the rule that scores it, and where the run is tracked."""
+
+    task: Task[CaseT, RuleT, ScoreT]
+    rule: RuleT
+    tracking: Tracking
+    notes: Mapping[str, Any]
+    """What the report repeats of the config: round, seed, device, caps, participant."""
+    command: str
+    config: Node
+    """The composed config, kept beside the report."""
+
+
+AnyExperiment = Experiment[Any, Any, Any]
+"""An experiment with whichever task."""
+
+
+def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: str = "") -> AnyExperiment:
+    """The typed experiment behind a composed config. `overrides` are the choices made on the command line."""
     settings = read_settings(config)
     prepare_jax(settings)
-
-    _refuse_missing_groups(config)
+    refuse_missing_groups(config)
     name = build_target(TaskName, {"name": config["task"].get("name")}, "task").name
     rule = build_group(config, "scoring")
     if not fits(name, rule):
         raise ConfigError(f"scoring={rule.name} can't score task={name}: there is {legal_pairs()}")
     tracking = build_group(config, "tracking", outputs=settings.outputs)
-    task = task_module(name, "build").build_task(config, settings, folder, overrides)
+    task = task_builder(name)(config, settings, folder, overrides)
     notes = {
         "round": config["round"]["name"],
         "seed": settings.seed,
@@ -43,42 +69,39 @@ def build_experiment(config: Node, folder: Path, overrides: Sequence[str] = (), 
         "setup_timeout_s": settings.setup_timeout_s,
         "participant": settings.participant,
     }
-    return Experiment(task, rule, tracking, notes, command)
+    return Experiment(task, rule, tracking, notes, command, config)
 
 
-def _refuse_missing_groups(config: Node) -> None:
+def refuse_missing_groups(config: Node) -> None:
     missing = [group for group in GROUPS if group not in config]
     if missing:
         raise ConfigError(f"{missing[0]} is missing from the config: choose one, {missing[0]}=…")
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """A task to carry out, the rule that scores it, and where it is remembered."""
-
-    task: Task
-    rule: Rule
-    tracking: Tracking
-    notes: Mapping[str, Any]
-    """What the report repeats of the config: round, seed, device, isolation, caps, participant."""
-    command: str
-
-
-def run(experiment: Experiment, folder: Path, progress: Progress | None = None) -> Report:
-    """Config in, report out: the task yields cases, the rule scores them, the report says it, tracking remembers it."""
+def run(
+    experiment: Experiment[CaseT, RuleT, ScoreT], folder: Path, progress: Progress | None = None
+) -> Report[CaseT, ScoreT]:
+    """Config in, report out: the task yields cases, the rule scores them, the report is saved, shown and tracked."""
     clock, task = Clock(), experiment.task
+    keep_config(experiment.config, folder)
     cases, status = gather(task.cases(progress or SilentProgress()))
     score = task.score(experiment.rule, cases)
     report = task.report(describe_run(experiment, clock, status), run_config(experiment, cases), cases, score)
     save_report(report, folder)
     report.view.save_files(report, folder)
-    save_figures(report, folder / "figures")
+    draw(report, folder)
     save_run_page(report, folder)
     experiment.tracking.log(report, folder)
     return report
 
 
-def gather(cases: Iterable[Any]) -> tuple[tuple[Any, ...], str]:
+def keep_config(config: Node, folder: Path) -> None:
+    """Write the composed config into the run's folder, which is made here."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))))
+
+
+def gather(cases: Iterable[CaseT]) -> tuple[tuple[CaseT, ...], str]:
     """The finished cases; Ctrl-C keeps what there is."""
     finished = []
     try:
@@ -87,6 +110,21 @@ def gather(cases: Iterable[Any]) -> tuple[tuple[Any, ...], str]:
     except KeyboardInterrupt:
         return tuple(finished), "interrupted"
     return tuple(finished), "finished"
+
+
+def draw(report: AnyReport, folder: Path) -> None:
+    """The run's pictures as PNG files."""
+    subject = f"{report.config['estimator']['name']} on {report.config['dataset']['name']}"
+    save_figures(report.view.drawings(report), subject, folder / "figures")
+
+
+def save_run_page(report: AnyReport, folder: Path) -> None:
+    """Leave report.html beside report.json. A page that can't be made is a warning: the report is safe."""
+    try:
+        parts = report.view.page(report.document, report)
+        save_page(run_page(report.document, parts, composed_config(folder)), folder / PAGE)
+    except Exception as error:
+        LOG.warning("%s could not be made (%s: %s); the report is safe", folder / PAGE, type(error).__name__, error)
 
 
 class Clock:
@@ -99,7 +137,7 @@ class Clock:
         return time.monotonic() - self._started
 
 
-def describe_run(experiment: Experiment, clock: Clock, status: str) -> RunMeta:
+def describe_run(experiment: AnyExperiment, clock: Clock, status: str) -> RunMeta:
     protocol = protocol_of(experiment)
     return RunMeta(
         run_started_at_utc=clock.started_at,
@@ -114,7 +152,7 @@ def describe_run(experiment: Experiment, clock: Clock, status: str) -> RunMeta:
     )
 
 
-def protocol_of(experiment: Experiment) -> Json:
+def protocol_of(experiment: AnyExperiment) -> Json:
     """What two runs must share for their scores to be comparable."""
     task = experiment.task
     return {
@@ -129,7 +167,7 @@ def describe_rule(rule: Rule) -> Json:
     return {"name": rule.name, "version": rule.version, **asdict(rule)}
 
 
-def run_config(experiment: Experiment, cases: Sequence[Any]) -> Json:
+def run_config(experiment: AnyExperiment, cases: Sequence[Any]) -> Json:
     """The report's `run_config`."""
     task, spec = experiment.task, experiment.task.estimator
     return {

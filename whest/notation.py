@@ -1,4 +1,4 @@
-"""A table for notebooks: plain HTML that takes the notebook's own style."""
+"""How figures are written: numbers with their errors, shares as bars, tables in text and HTML."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -31,9 +31,24 @@ def gauge(utilization: float) -> str:
     return f"{'█' * filled}{'░' * (GAUGE_WIDTH - filled)} {utilization:.2%} of the budget"
 
 
-def _short(path: Path) -> Path:
+def short_path(path: Path) -> Path:
     """The path as one would type it from here."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Columns side by side; the first `left` hold words, the others figures."""
+    lines = [columns, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
+
+    def aligned(line: Sequence[str]) -> str:
+        cells = (
+            f"{cell:<{width}}" if place < left else f"{cell:>{width}}"
+            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+        )
+        return "  ".join(cells).rstrip()
+
+    return "\n".join(aligned(line) for line in lines)
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", left: int = 1) -> str:

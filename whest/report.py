@@ -8,14 +8,15 @@ import resource
 import sys
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from whest.cost import Charge, Timing
-from whest.document import Json, strict_json
+from whest.document import REPORT, Json, strict_json
 from whest.files import write_atomically
 from whest.host import describe_host
 from whest.limits import Limits
@@ -24,9 +25,12 @@ from whest.scoring.score import Score
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from whest.display.view import Pictures, View
+    from whest.page.drawing import Draw
+    from whest.page.run import PageParts
 
 SCHEMA_VERSION = "2.0"
+Row = tuple[str, str, str]
+"""A figure's name, its value, a remark."""
 
 NO_TIMES = dict.fromkeys(("wall_time_s", "backend_time_s", "overhead_time_s", "residual_wall_time_s"))
 
@@ -47,21 +51,84 @@ class RunMeta:
     protocol: Json
 
 
+CaseT = TypeVar("CaseT")
+"""What the task yields."""
+ScoreT = TypeVar("ScoreT", bound=Score)
+"""What its rule answers."""
+ReportT = TypeVar("ReportT", bound="Report[Any, Any]", contravariant=True)
+
+
+class ReportView(Protocol[ReportT]):
+    """What a report asks of its view. `whest.display.view.View` is the base class of every task's."""
+
+    files: ClassVar[tuple[str, ...]]
+    """What `save_files` leaves beside the report, for MLflow to keep."""
+
+    def title(self, report: ReportT) -> str:
+        """One line in rich's markup: the estimator, its data and its budget."""
+        ...
+
+    def rows(self, report: ReportT) -> list[Row]:
+        """The figures behind the score."""
+        ...
+
+    def complaints(self, report: ReportT) -> list[str]:
+        """What went wrong, in rich's markup; empty for a clean run."""
+        ...
+
+    def next_step(self, report: ReportT) -> str | None:
+        """A command worth trying now."""
+        ...
+
+    def case_table(self, report: ReportT) -> tuple[Sequence[str], list[Sequence[str]]]:
+        """For the console: columns and rows."""
+        ...
+
+    def case_figures(self, report: ReportT) -> list[Json]:
+        """For MLflow: one row per case, all with the same keys."""
+        ...
+
+    def save_files(self, report: ReportT, folder: Path) -> None:
+        """Write what the report itself has no room for."""
+        ...
+
+    def drawings(self, report: ReportT) -> "dict[str, tuple[str, Draw]]":
+        """By file name: a title, and what draws it. Empty where nothing was finished."""
+        ...
+
+    def page(self, document: Json, report: ReportT | None) -> "PageParts":
+        """From the document; from the report itself, where there still is one, what the document leaves out."""
+        ...
+
+    def text(self, report: ReportT) -> str:
+        """What the console prints."""
+        ...
+
+    def html(self, report: ReportT) -> str:
+        """For a notebook."""
+        ...
+
+    def table(self, report: ReportT) -> "DataFrame":
+        """One row per case, figures as numbers."""
+        ...
+
+    def pictures(self, report: ReportT) -> Mapping[str, Any]:
+        """The run's pictures by name."""
+        ...
+
+
 @dataclass(frozen=True)
-class Report(ABC):
+class Report(ABC, Generic[CaseT, ScoreT]):
     """One run's findings."""
 
     mode: str
     meta: RunMeta
     config: Json
     limits: Limits
-    cases: tuple[Any, ...]
-    score: Score
-
-    @property
-    @abstractmethod
-    def view(self) -> "View":
-        """How it is shown."""
+    cases: tuple[CaseT, ...]
+    score: ScoreT
+    view: "ReportView[Any]"
+    """How it is shown."""
 
     @property
     @abstractmethod
@@ -77,10 +144,12 @@ class Report(ABC):
         return {}
 
     def tags(self) -> dict[str, str]:
-        """What else MLflow pins to its run."""
+        """Tags of the task's own for the MLflow run."""
         return {}
 
-    def to_json(self) -> Json:
+    @cached_property
+    def document(self) -> Json:
+        """The run as `report.json` has it. Built once: what is saved, shown and tracked is the same."""
         meta = asdict(self.meta)
         for stamp in ("run_started_at_utc", "run_finished_at_utc"):
             meta[stamp] = meta[stamp].isoformat()
@@ -96,36 +165,36 @@ class Report(ABC):
         strict: Json = strict_json(document)
         return strict
 
+    def to_json(self) -> Json:
+        """The report's document; the same object each time, so copy it before you change it."""
+        return self.document
+
     def table(self) -> "DataFrame":
-        """A row a case, its figures as numbers."""
-        from whest.display.view import case_table
+        """One row per case, its figures as numbers."""
+        return self.view.table(self)
 
-        return case_table(self)
-
-    def figures(self) -> "Pictures":
+    def figures(self) -> Mapping[str, Any]:
         """The run's pictures by name."""
-        from whest.display.view import pictures
-
-        return pictures(self)
+        return self.view.pictures(self)
 
     def __str__(self) -> str:
-        from whest.display.view import report_text
-
-        return report_text(self)
+        return self.view.text(self)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))
 
     def _repr_html_(self) -> str:
-        from whest.display.view import report_html
-
-        return report_html(self)
+        return self.view.html(self)
 
 
-def save_report(report: Report, folder: Path) -> Path:
+AnyReport = Report[Any, Any]
+"""A report of whichever task."""
+
+
+def save_report(report: AnyReport, folder: Path) -> Path:
     """Write report.json, whole or not at all."""
-    path = folder / "report.json"
-    write_atomically(path, json.dumps(report.to_json(), indent=2, allow_nan=False).encode())
+    path = folder / REPORT
+    write_atomically(path, json.dumps(report.document, indent=2, allow_nan=False).encode())
     return path
 
 

@@ -110,8 +110,11 @@ def read_entry(run: RecordedRun) -> Entry:
 
 
 def _identity(estimator: Json, **more: Any) -> str:
+    """What makes two runs one configuration. A bundled estimator is known by its class, another by its source too."""
     knobs = {name: value for name, value in estimator.get("knobs", {}).items() if name != "seed"}
-    kept = {name: estimator.get(name) for name in ("name", "target", "mode", "source_sha256")}
+    kept = {name: estimator.get(name) for name in ("name", "target", "mode")}
+    if not str(estimator.get("target") or "").startswith("estimators."):
+        kept["source_sha256"] = estimator.get("source_sha256")
     kept |= {"knobs": knobs, **more}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 

@@ -4,6 +4,7 @@ It is run as a score would run it, in the same runner, on the round's own shape 
 a small shape pays for as many plain samples as the round's does.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,6 +13,7 @@ from jaxtyping import Float
 
 from whest.cases.prediction import Prediction
 from whest.checks.finding import Finding
+from whest.host import is_users_code
 from whest.isolation.runner import Runner
 from whest.limits import Limits
 from whest.mlp import MLP, draw_weights
@@ -24,6 +26,9 @@ Open = Callable[[int, int, float], Runner]
 """(width, depth, budget) -> a runner with the estimator in it."""
 
 SEED = 20260525
+
+FRAME = re.compile(r'File "([^"]+)"')
+"""A traceback's line that names a file."""
 
 TINY, ODD, SHALLOW = (4, 2), (7, 3), (5, 1)
 
@@ -60,7 +65,7 @@ class Trial:
         return self.prediction.cost.flops + self.limits.lam * self.prediction.timing.residual_wall_time_s
 
 
-def validate(open_runner: Open, shape: Shape, limits: Limits) -> list[Finding]:
+def check_contract(open_runner: Open, shape: Shape, limits: Limits) -> list[Finding]:
     """Every check, in the order a person would want them mended."""
     ours = [drawn(shape, SEED + place) for place in range(3)]
     forwards = try_out(open_runner, ours + ours[::-1] + ours[:1], limits)
@@ -162,9 +167,8 @@ def _failed(name: str, trial: Trial) -> Finding:
 def _users_line(traceback: str | None) -> str:
     """The last place in a traceback that is the estimator's own."""
     lines = [line.strip() for line in (traceback or "").splitlines()]
-    own = [
-        line for line in lines if line.startswith('File "') and "site-packages" not in line and "/whest/" not in line
-    ]
+    frames = [(line, FRAME.match(line)) for line in lines]
+    own = [line for line, frame in frames if frame is not None and is_users_code(frame[1])]
     return own[-1] if own else ""
 
 

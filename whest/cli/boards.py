@@ -3,21 +3,24 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from whest.boards.board import Board, make_board
 from whest.boards.entries import read_entry
+from whest.boards.show import print_board, save_board
 from whest.boards.verdicts import Ruling, Verdict, read_verdicts, verdict_tag
 from whest.config.build import build_group, build_target
 from whest.config.settings import read_settings
+from whest.display.console import open_console, say
 from whest.errors import ConfigError
 from whest.tracking.recorded import find_run_id, find_runs
 from whest.tracking.runs import MlflowTracking
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
+    from whest.tracking.runs import MlflowClient
 
 Config = Mapping[str, Any]
 
@@ -32,10 +35,18 @@ class Judgement:
     solution: str | None
 
 
+def rank(config: Config, folder: Path, overrides: list[str]) -> None:
+    carry_out_board(config, overrides, open_console())
+
+
+def judge(config: Config, folder: Path, overrides: list[str]) -> None:
+    run_id, verdicts = carry_out_judgement(config, overrides)
+    for verdict in verdicts:
+        say(f"{run_id}: {verdict.verdict} at {verdict.at}, {verdict.reason}")
+
+
 def carry_out_board(config: Config, overrides: Sequence[str], console: Console) -> Board:
     """Read the experiment's runs, rank them, print and save the board."""
-    from whest.boards.show import print_board, save_board
-
     settings = read_settings(config)
     policy = build_group({"leaderboard": _as_typed(config, overrides, "leaderboard", "protocol")}, "leaderboard")
     client, experiment_id = _open(config)

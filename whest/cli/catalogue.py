@@ -1,11 +1,15 @@
-"""What there is to choose from, and what the caches hold."""
+"""`job=list` and `job=clean`: what there is to choose from, and what the caches hold."""
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
-from whest.config.settings import CACHES
+from whest.config.compose import config_folder
+from whest.config.jobs import JOBS
+from whest.config.settings import CACHES, read_settings
 from whest.dataset.suite import FOLDER, load_suite
 from whest.display.console import open_console
 
@@ -25,8 +29,13 @@ LISTED = (
 )
 
 
-def print_catalogue(conf: Path, outputs: Path) -> None:
+def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    conf, outputs = config_folder(), read_settings(config).outputs
     console = open_console()
+    table = Table(box=None, show_header=False, title="job=…", title_justify="left", title_style="bold")
+    for name, job in JOBS.items():
+        table.add_row(f"  {name}", job.summary)
+    console.print(table)
     for group in LISTED:
         table = Table(box=None, show_header=False, title=f"{group}=…", title_justify="left", title_style="bold")
         for path in sorted((conf / group).glob("*.yaml")):
@@ -57,12 +66,12 @@ def headline(path: Path) -> str:
     return next((line for line in comments if line and not line.startswith("@package")), "")
 
 
-def clean(outputs: Path) -> None:
-    console = open_console()
+def clean(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    console, outputs = open_console(), read_settings(config).outputs
     for name, meaning in CACHES.items():
-        folder = outputs / "cache" / name
-        size = _megabytes(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        cache = outputs / "cache" / name
+        size = _megabytes(cache)
+        shutil.rmtree(cache, ignore_errors=True)
         console.print(f"removed {size:.1f} MB of {meaning}")
 
 

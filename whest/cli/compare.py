@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra.errors import HydraException
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from whest.compare.comparison import CompareOptions, Comparison, compare
+from whest.compare import comparison as comparing
+from whest.compare.comparison import CompareOptions, Comparison
 from whest.compare.entrants import Choice, Entrant, is_choice, named, read_choice, read_entrants, refuse_other_protocols
 from whest.compare.view import comparison_page, draw_comparison, print_comparison
 from whest.config.build import build_group, build_target
-from whest.config.compose import choices, recompose
+from whest.config.compose import choices, command_of, recompose
 from whest.config.settings import read_settings
+from whest.display.console import open_console
 from whest.display.progress import open_progress
-from whest.errors import ConfigError
-from whest.experiment import Experiment, build_experiment, protocol_of, run
+from whest.errors import ConfigError, JobFailedError
+from whest.experiment import AnyExperiment, build, protocol_of, run
 from whest.files import write_atomically
 from whest.page import save_page
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, read_predictions
@@ -40,9 +39,13 @@ class Planned:
     """An estimator that is to be run, every value of its config checked."""
 
     choice: Choice
-    config: Config
-    experiment: Experiment
+    experiment: AnyExperiment
     folder: Path
+
+
+def compare(config: Config, folder: Path, overrides: list[str]) -> None:
+    if not carry_out_comparison(config, folder, overrides, command_of(overrides), open_console()):
+        raise JobFailedError("an estimator failed: see its report")
 
 
 def carry_out_comparison(config: Config, folder: Path, overrides: list[str], command: str, console: Console) -> bool:
@@ -53,7 +56,7 @@ def carry_out_comparison(config: Config, folder: Path, overrides: list[str], com
     gathered = gather_entrants(options, store, folder, overrides, command)
     _refuse_before_work(gathered)
     entrants = [one if isinstance(one, Entrant) else _run_now(one, console) for one in gathered]
-    comparison = compare(named(entrants), options)
+    comparison = comparing.compare(named(entrants), options)
     save_comparison(comparison, folder, command)
     ran = [one.folder for one in gathered if isinstance(one, Planned)]
     if store is not None:
@@ -101,9 +104,9 @@ def _plan(choice: Choice, folder: Path, overrides: Sequence[str], command: str) 
     words = [*kept, *choice.overrides]
     try:
         config = recompose(words)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(f"compare.runs has {choice.text!r}: {str(error).strip()}") from None
-    return Planned(choice, config, build_experiment(config, folder, words, command), folder)
+    except ConfigError as error:
+        raise ConfigError(f"compare.runs has {choice.text!r}: {error}") from None
+    return Planned(choice, build(config, folder, words, command), folder)
 
 
 def _refuse_before_work(gathered: Sequence[Entrant | Planned]) -> None:
@@ -118,8 +121,6 @@ def _refuse_before_work(gathered: Sequence[Entrant | Planned]) -> None:
 
 
 def _run_now(planned: Planned, console: Console) -> Entrant:
-    planned.folder.mkdir(parents=True, exist_ok=True)
-    (planned.folder / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(dict(planned.config))))
     with open_progress(console) as progress:
         report = run(planned.experiment, planned.folder, progress)
     if report.meta.status == "interrupted":

@@ -1,8 +1,7 @@
-"""`job=info`: what a stored dataset is, in a table."""
+"""The jobs of datasets: bake, merge, combine, info."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
@@ -11,35 +10,84 @@ from rich.table import Table
 from rich.text import Text
 
 from whest.config.build import Node, build_group, build_target
+from whest.config.compose import command_of
 from whest.config.devices import prepare_jax
-from whest.config.settings import read_settings
-from whest.dataset.formats.metadata import choose_split, parse_header, split_names
+from whest.config.settings import Settings, read_settings
+from whest.dataset.bake import Bake, Baked, BakedRow, BakeOptions, counted_from_zero
+from whest.dataset.formats import combine as combining
+from whest.dataset.formats.metadata import Part, choose_split, parse_header, split_names
 from whest.dataset.formats.opening import open_split, read_document
+from whest.dataset.formats.save import provenance_here
 from whest.dataset.formats.split import StoredSplit
 from whest.dataset.row import ContentDigest
 from whest.dataset.sources import drawn_seed
 from whest.dataset.stored import VERIFIED_BYTES
+from whest.display.console import open_console, say
+from whest.display.progress import open_progress
 from whest.errors import ConfigError
-from whest.experiment import _refuse_missing_groups
+from whest.experiment import refuse_missing_groups
 from whest.mlp import SEED_PROTOCOL_NAMES
 from whest.notation import figure
+from whest.truth.cache import TruthCache
 from whest.truth.truth import refuse_idle_truth, refuse_two_aims
 
-if TYPE_CHECKING:
-    from whest.dataset.bake import Bake, Baked, BakedRow
-    from whest.dataset.formats.metadata import Part
+LOCAL = ("output", "outputs_dir", "hydra.run.dir")
+"""Overrides left out of a dataset's recorded command: they name folders on the baker's machine."""
 
 
-def build_bake(config: Node, output: Path, overrides: Sequence[str], command: str) -> "Bake":
+def bake(config: Node, folder: Path, overrides: list[str]) -> None:
+    told = [_without_folder(word) for word in overrides if word.lstrip("+").partition("=")[0] not in LOCAL]
+    job = build_bake(config, _output(read_settings(config)), overrides, command_of(told))
+    console = open_console()
+    baked = []
+    with open_progress(console) as progress:
+        for row in job.draw(progress):
+            print_baked_row(row, job.part, console)
+            baked.append(row)
+    print_baked(job.save(baked), console)
+
+
+def merge(config: Node, folder: Path, overrides: list[str]) -> None:
+    settings = read_settings(config)
+    inputs = settings.inputs or []
+    if isinstance(inputs, dict):
+        raise ConfigError("inputs must be a list of slices for job=merge: inputs=[a,b]")
+    sha256 = combining.merge([Path(path) for path in inputs], _output(settings))
+    say(f"merged {len(inputs)} slices into {settings.output}, sha256 {sha256}")
+
+
+def combine(config: Node, folder: Path, overrides: list[str]) -> None:
+    settings = read_settings(config)
+    inputs = settings.inputs or []
+    named = {name: Path(path) for name, path in inputs.items()} if isinstance(inputs, dict) else None
+    splits = combining.combine(named or [Path(path) for path in inputs], _output(settings), settings.default_split)
+    say(f"combined the splits {', '.join(splits)} into {settings.output}")
+
+
+def info(config: Node, folder: Path, overrides: list[str]) -> None:
+    path = read_settings(config).path
+    if path is None:
+        raise ConfigError("path is missing: say which dataset, job=info path=DIR")
+    print_info(path, open_console())
+
+
+def _output(settings: Settings) -> Path:
+    if settings.output is None:
+        raise ConfigError(f"output is missing: say where job={settings.job} writes, output=DIR")
+    return settings.output
+
+
+def _without_folder(word: str) -> str:
+    """An override with only the last part of an absolute path."""
+    key, _, value = word.partition("=")
+    return f"{key}={Path(value).name}" if Path(value).is_absolute() else word
+
+
+def build_bake(config: Node, output: Path, overrides: Sequence[str], command: str) -> Bake:
     """The typed bake behind a composed, resolved config."""
     settings = read_settings(config)
     prepare_jax(settings)
-
-    from whest.dataset.bake import Bake, BakeOptions, counted_from_zero
-    from whest.dataset.formats.save import provenance_here
-    from whest.truth.cache import TruthCache
-
-    _refuse_missing_groups(config)
+    refuse_missing_groups(config)
     refuse_two_aims(overrides)
     if drawn_seed(config):
         raise ConfigError("seed is missing: a bake can only go on, or be sliced, from a seed it is given, seed=7")
@@ -60,7 +108,7 @@ def build_bake(config: Node, output: Path, overrides: Sequence[str], command: st
     )
 
 
-def print_baked_row(baked: "BakedRow", part: "Part", console: Console) -> None:
+def print_baked_row(baked: BakedRow, part: Part, console: Console) -> None:
     """A line an MLP, so that a log shows how a long bake gets on."""
     truth = baked.truth
     how = "was there" if baked.seconds is None else f"{baked.seconds:.1f} s"
@@ -70,7 +118,7 @@ def print_baked_row(baked: "BakedRow", part: "Part", console: Console) -> None:
     )
 
 
-def print_baked(baked: "Baked", console: Console) -> None:
+def print_baked(baked: Baked, console: Console) -> None:
     part, place = baked.part, escape(str(baked.output))
     console.print(
         f"[bold]{place}[/]: MLPs [{part.start},{part.end}) of {part.total}, {baked.n_samples:.3g} samples in all; "

@@ -1,4 +1,4 @@
-"""The examination: every check, in the order things are needed."""
+"""`job=doctor`: every check, in the order things are needed."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -11,14 +11,21 @@ from rich.console import Console
 from whest.checks.doctor.machine import check_devices, check_rates, check_sandbox
 from whest.checks.doctor.packages import check_options, check_packages, check_python
 from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable
-from whest.checks.finding import Finding, save_findings, summary
+from whest.checks.finding import Finding, save_findings, summary, worst
 from whest.cli.findings import print_findings
 from whest.config.build import build_group
 from whest.config.settings import read_settings
+from whest.display.console import open_console
+from whest.errors import JobFailedError
 
 PEER = Path("outputs/peer")
 
 Check = Callable[[], Finding | list[Finding]]
+
+
+def examine(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    if worst(carry_out_examination(config, open_console())) == "fail":
+        raise JobFailedError("something is broken: the arrows above say how to mend it")
 
 
 def carry_out_examination(config: Mapping[str, Any], console: Console) -> list[Finding]:
@@ -26,7 +33,7 @@ def carry_out_examination(config: Mapping[str, Any], console: Console) -> list[F
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     settings = read_settings(config)
     tracking = build_group(config, "tracking", outputs=settings.outputs)
-    findings = examine(
+    findings = look_at(
         [
             ("Python", check_python),
             ("packages", check_packages),
@@ -47,7 +54,7 @@ def carry_out_examination(config: Mapping[str, Any], console: Console) -> list[F
     return findings
 
 
-def examine(checks: Iterable[tuple[str, Check]]) -> list[Finding]:
+def look_at(checks: Iterable[tuple[str, Check]]) -> list[Finding]:
     """A check that itself breaks down is a finding too, and the others go on."""
     findings: list[Finding] = []
     for name, check in checks:

@@ -1,13 +1,18 @@
 """`job=import path=…`: WhestBench reports become MLflow runs, once each, with what is wrong in them."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from whest.config.build import build_group
+from whest.config.compose import command_of
+from whest.config.settings import read_settings
+from whest.display.console import say
 from whest.document import PAGE
 from whest.errors import ConfigError
+from whest.notation import plus_minus
 from whest.page.render import save_page
 from whest.page.run import run_page
 from whest.report import save_report
@@ -17,7 +22,7 @@ from whest.whestbench.imported import ImportedReport, import_report
 from whest.whestbench.reports import NotAReportError, PeerReport, read_peer_report
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
+    from whest.tracking.runs import MlflowClient
 
 ORIGINAL = "whestbench.json"
 
@@ -34,6 +39,19 @@ class Imported:
     report: ImportedReport | None = None
     """Null where the run was there before."""
     refusal: str | None = None
+
+
+def import_reports(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    settings = read_settings(config)
+    if settings.path is None:
+        raise ConfigError("path is missing: say which WhestBench report or folder of them, job=import path=DIR")
+    tracking = build_group(config, "tracking", outputs=settings.outputs)
+    if not isinstance(tracking, MlflowTracking):
+        raise ConfigError("job=import makes MLflow runs: leave out tracking=none, or say tracking=mlflow")
+    is_named = any(word.lstrip("+").startswith("participant=") for word in overrides)
+    participant = settings.participant if is_named else None
+    for line in describe(import_all(settings.path, tracking, participant, command_of(overrides), settings.outputs)):
+        say(line)
 
 
 def import_all(
@@ -81,7 +99,7 @@ def _import(
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(found.source, folder / ORIGINAL)
     save_report(report, folder)
-    save_page(run_page(report.document), folder / PAGE)
+    save_page(run_page(report.document, report.view.page(report.document, None)), folder / PAGE)
     return Imported(found.source, log_report(client, experiment_id, report, folder), report)
 
 
@@ -99,8 +117,6 @@ def describe(fates: Sequence[Imported], most: int = 12) -> list[str]:
 
 
 def _describe_one(path: Path, run_id: str, report: ImportedReport, most: int) -> list[str]:
-    from whest.notation import plus_minus
-
     score = plus_minus(report.score.score, report.score.score_se)
     problems = report.problems
     n_rows = len(report.document["results"]["per_mlp"])

@@ -1,4 +1,4 @@
-"""The door of `job=validate`: from a composed config to the checks, their list on the console and as JSON."""
+"""`job=validate`: from a composed config to the checks, their list on the console and as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -8,17 +8,24 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from whest.checks.contract import validate
-from whest.checks.finding import Finding, save_findings, summary
+from whest.checks.contract import check_contract
+from whest.checks.finding import Finding, save_findings, summary, worst
 from whest.cli.findings import print_findings
 from whest.config.devices import prepare_jax
 from whest.config.settings import read_settings
 from whest.dataset.suite import FOLDER as SUITES
-from whest.errors import ConfigError
+from whest.display.console import open_console
+from whest.errors import ConfigError, JobFailedError
 from whest.isolation.choose import open_runner
 from whest.isolation.runner import Runner
+from whest.tasks.whitebox.build import build_task
 
 FILE = "validation.json"
+
+
+def validate(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    if worst(carry_out_validation(config, folder, overrides, open_console())) == "fail":
+        raise JobFailedError("the estimator doesn't keep the contract: see the list above")
 
 
 def carry_out_validation(
@@ -29,9 +36,6 @@ def carry_out_validation(
     prepare_jax(settings)
     if config["task"]["name"] != "whitebox":
         raise ConfigError(f"job=validate is for task=whitebox, not task={config['task']['name']}")
-
-    from whest.tasks.whitebox.build import build_task
-
     task = build_task(config, settings, folder, overrides)
     hidden = [settings.outputs, SUITES]
 
@@ -46,7 +50,7 @@ def carry_out_validation(
         f"{task.context.depth}, budget {settings.budget:.3g} FLOPs",
         soft_wrap=True,
     )
-    findings = validate(opened, (task.context.width, task.context.depth), task.limits)
+    findings = check_contract(opened, (task.context.width, task.context.depth), task.limits)
     print_findings(findings, console)
     path = settings.output or folder / FILE
     about: dict[str, object] = {"estimator": task.estimator.name, "source_sha256": task.estimator.source_sha256}

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from pydantic import Field
 
 from whest.compare.entrants import Entrant, refuse_other_protocols
-from whest.document import Json, _is_failed
+from whest.document import Json, has_failed
 from whest.errors import ConfigError
 from whest.scoring.paired import ErrorSplit, Interval, Paired, split_error, verdict
 
@@ -203,7 +203,7 @@ def family_name(group: Sequence[Entrant]) -> str:
 
 def _side(name: str, group: Sequence[Entrant], shared: Sequence[Case], metric: str) -> Side:
     scores = np.mean([_scores(one, shared, metric) for one in group], axis=0)
-    failed = sum(_is_failed(one.cases[case]) for one in group for case in shared)
+    failed = sum(has_failed(one.cases[case]) for one in group for case in shared)
     return Side(name, scores, len(group), failed)
 
 

@@ -1,5 +1,6 @@
 """Composing a config with Hydra: from words of the command line to plain data."""
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf.errors import OmegaConfBaseException
 
 from whest.errors import ConfigError
 from whest.host import PACKAGE
@@ -36,6 +39,11 @@ OmegaConf.register_new_resolver("beside", _beside, replace=True)
 OmegaConf.register_new_resolver("file_stem", _file_stem, replace=True)
 
 
+def command_of(overrides: Sequence[str]) -> str:
+    """The command these words belong to, as one types it."""
+    return shlex.join(["python", "-m", "whest", *overrides])
+
+
 def config_folder() -> Path:
     """The checkout's conf/, or the one inside the installed package."""
     checkout = PACKAGE.parent / "conf"
@@ -58,12 +66,14 @@ def recompose(overrides: Sequence[str]) -> dict[str, Any]:
     """Another config from within a job: the same search path, other words. The job's own config is put back."""
     before = HydraConfig.instance().cfg
     loader = GlobalHydra.instance().config_loader()
-    config = loader.load_configuration("config", list(overrides), run_mode=RunMode.RUN)
     try:
+        config = loader.load_configuration("config", list(overrides), run_mode=RunMode.RUN)
         HydraConfig.instance().set_config(config)
         with open_dict(config):
             config.pop("hydra")
         return _plain(config)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(str(error).strip()) from None
     finally:
         HydraConfig.instance().cfg = before
 

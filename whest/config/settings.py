@@ -1,36 +1,22 @@
-"""From a composed config to an experiment: every value checked before any work starts."""
+"""The scalars of a config, typed and within their ranges."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from whest.config.build import Node, build_target
+from whest.config.jobs import JOBS
 
 CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-Job = Literal[
-    "score",
-    "bake",
-    "merge",
-    "combine",
-    "info",
-    "page",
-    "ui",
-    "list",
-    "clean",
-    "compare",
-    "leaderboard",
-    "judge",
-    "import",
-    "init",
-    "validate",
-    "doctor",
-]
-
+if TYPE_CHECKING:
+    JobName = str
+else:
+    JobName = Literal[tuple(JOBS)]
 Size = Annotated[int, Field(ge=1, le=65536)]
 
 
@@ -55,7 +41,7 @@ class TaskName:
 class Settings:
     """The scalars of the command line."""
 
-    job: Job
+    job: JobName
     budget: Annotated[float, Field(ge=1, le=1e24)]
     lam: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     wall_time_limit_s: Positive | None

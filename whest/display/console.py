@@ -1,16 +1,13 @@
 """What a person reads when a job is done: rich on a terminal, plain text elsewhere."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from whest.notation import _short, plus_minus
-
-if TYPE_CHECKING:
-    from whest.report import Report
+from whest.notation import plus_minus, short_path
+from whest.report import AnyReport
 
 PLAIN_WIDTH = 120
 
@@ -23,7 +20,12 @@ def open_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH, no_color=True)
 
 
-def print_report(report: "Report", folder: Path, console: Console, show_cases: bool) -> None:
+def say(sentence: str) -> None:
+    """One plain line."""
+    open_console().print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_report(report: AnyReport, folder: Path, console: Console, show_cases: bool) -> None:
     view, unit = report.view, report.score.by_case.unit
     console.print()
     console.print(view.title(report))
@@ -38,7 +40,7 @@ def print_report(report: "Report", folder: Path, console: Console, show_cases: b
     _print_places(report, folder, console)
 
 
-def _print_figures(report: "Report", console: Console) -> None:
+def _print_figures(report: AnyReport, console: Console) -> None:
     score = report.score
     rows = Table.grid(padding=(0, 2))
     rows.add_row(
@@ -51,7 +53,7 @@ def _print_figures(report: "Report", console: Console) -> None:
     console.print(rows)
 
 
-def _print_cases(report: "Report", console: Console) -> None:
+def _print_cases(report: AnyReport, console: Console) -> None:
     columns, rows = report.view.case_table(report)
     table = Table(box=None, header_style="bold")
     for place, column in enumerate(columns):
@@ -61,11 +63,11 @@ def _print_cases(report: "Report", console: Console) -> None:
     console.print(table)
 
 
-def _print_places(report: "Report", folder: Path, console: Console) -> None:
+def _print_places(report: AnyReport, folder: Path, console: Console) -> None:
     files = ("report.json", "report.html", *report.view.files)
     made = [name for name in files if (folder / name).exists()]
     figures = ["figures/"] if (folder / "figures").exists() else []
-    console.print(f"saved    {_short(folder)}: {', '.join([*made, *figures])}", soft_wrap=True)
+    console.print(f"saved    {short_path(folder)}: {', '.join([*made, *figures])}", soft_wrap=True)
     console.print(f"protocol {report.meta.protocol_hash}: scores are comparable where this is the same")
     step = report.view.next_step(report)
     if step is not None:

@@ -24,7 +24,7 @@ def set_up(spec: EstimatorSpec, context: SetupContext) -> Estimator | Failure:
         if setup is not None:
             setup(context)
     except (Exception, SystemExit) as error:
-        if isinstance(error, ConfigError) and spec.is_bundled:
+        if isinstance(error, ConfigError) and spec.is_trusted:
             raise
         return Failure("SETUP_ERROR", f"{type(error).__name__}: {error}", traceback.format_exc())
     return estimator

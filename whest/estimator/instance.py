@@ -16,8 +16,8 @@ class HeldEstimator(EstimatorSpec):
     made: Estimator
 
     @property
-    def is_bundled(self) -> bool:
-        return True  # as trusted as one of ours: whoever calls has run its code already
+    def is_trusted(self) -> bool:
+        return True  # the caller has run its code already
 
     @property
     def source(self) -> Path | None:

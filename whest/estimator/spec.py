@@ -45,7 +45,13 @@ class EstimatorSpec:
 
     @property
     def is_bundled(self) -> bool:
+        """Whether it ships with whest."""
         return self.target is not None and self.target.split(".")[0] == BUNDLED
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it may run in this process."""
+        return self.is_bundled
 
     @property
     def source(self) -> Path | None:

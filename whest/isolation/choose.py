@@ -33,7 +33,7 @@ class Isolation:
         if spec.peer is not None:
             return True
         if self.kind == "auto":
-            return not spec.is_bundled and not _is_interactive()
+            return not spec.is_trusted and not _is_interactive()
         return self.kind == "process"
 
     def refuse_unfit(self, spec: EstimatorSpec) -> None:

@@ -14,17 +14,15 @@ from matplotlib.ticker import EngFormatter, LogFormatter, MaxNLocator
 
 from whest.document import Json, case_rows, case_score, has_failed
 from whest.page.palette import ACCENT, ALARM, GRID, INK
-from whest.report import Report
 
 Draw = Callable[[Axes], None]
 LEAST_BARS = 7
 """Room for so many, so that one bar alone is no thicker than the others."""
 
 
-def save_figures(report: Report, folder: Path) -> list[Path]:
-    """Draw what can be drawn of the finished cases; an empty run has no pictures."""
-    on = f"{report.config['estimator']['name']} on {report.config['dataset']['name']}".replace("$", r"\$")
-    drawings: Mapping[str, tuple[str, Draw]] = report.view.drawings(report)
+def save_figures(drawings: Mapping[str, tuple[str, Draw]], subject: str, folder: Path) -> list[Path]:
+    """Draw each picture into the folder; `subject` ends its title. No drawings, no folder."""
+    on = subject.replace("$", r"\$")
     if drawings:
         folder.mkdir(parents=True, exist_ok=True)
     return [_save(draw, f"{title} — {on}", folder / f"{name}.png") for name, (title, draw) in drawings.items()]

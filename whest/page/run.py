@@ -1,29 +1,33 @@
 """A run's page: the score, what the task shows of it, and how to do it again."""
 
 import json
-import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from whest.display.view import PageParts
-from whest.document import PAGE, Json, n_failed
+from whest.document import CONFIG, Json, n_failed
 from whest.notation import plus_minus
-from whest.page.blocks import Block, Code, Facts, Headline, Page, Section, Text
-from whest.page.render import save_page
-from whest.report import Report
-from whest.tasks.task import view_of
-
-LOG = logging.getLogger(__name__)
+from whest.page.blocks import Block, Code, Fact, Facts, Headline, Page, Section, Text
 
 
-def run_page(document: Json, report: Report | None = None, config: str | None = None) -> Page:
-    """The page of a report.json; with the report itself what that leaves out, with `config` as it was composed."""
-    return compose_page(document, view_of(document).page(document, report), config)
+@dataclass(frozen=True)
+class PageParts:
+    """What a task puts on a run's page. The command to repeat the run, and its config, are on every page."""
+
+    title: str
+    subtitle: str
+    notices: Sequence[Block] = ()
+    note: str = ""
+    """Beneath the score."""
+    facts: Sequence[Fact] = ()
+    gauges: Sequence[Block] = ()
+    sections: Mapping[str, Sequence[Block]] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
 
 
-def compose_page(document: Json, parts: PageParts, config: str | None = None) -> Page:
-    """The task's parts in the frame that every run's page has."""
+def run_page(document: Json, parts: PageParts, config: str | None = None) -> Page:
+    """The task's parts in the frame that every run's page has. `config` is the composed YAML."""
     sections = {
         **parts.sections,
         "Reproduce": _reproduction_blocks(document, parts.provenance),
@@ -41,14 +45,10 @@ def compose_page(document: Json, parts: PageParts, config: str | None = None) ->
     )
 
 
-def save_run_page(report: Report, folder: Path) -> None:
-    """Leave report.html beside report.json. A page is for looking at: if it can't be made, nothing else is lost."""
-    config = folder / "config.yaml"
-    try:
-        composed = config.read_text() if config.exists() else None
-        save_page(run_page(report.to_json(), report, composed), folder / PAGE)
-    except Exception as error:
-        LOG.warning("%s could not be made (%s: %s); the report is safe", folder / PAGE, type(error).__name__, error)
+def composed_config(folder: Path) -> str | None:
+    """The config a run was made from, as its folder has it."""
+    config = folder / CONFIG
+    return config.read_text() if config.exists() else None
 
 
 def _headline(document: Json, parts: PageParts) -> Headline:

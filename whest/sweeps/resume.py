@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from whest.host import PACKAGE
 
 if TYPE_CHECKING:
-    from whest.experiment import Experiment
-    from whest.report import Report
+    from whest.experiment import AnyExperiment
+    from whest.report import AnyReport
 
 POINT_FILE = "point.json"
 
@@ -19,7 +19,7 @@ SWEEP_FILE = "sweep_state.json"
 """In a sweep's folder, above its jobs."""
 
 
-def point_hash(experiment: "Experiment") -> str:
+def point_hash(experiment: "AnyExperiment") -> str:
     """The rules, the data, the estimator with its knobs, and the code of them all; not the host, nor where files go."""
     from whest.experiment import protocol_of
 
@@ -65,7 +65,7 @@ def is_sweeps_job(folder: Path) -> bool:
     return (folder.parent / SWEEP_FILE).exists()
 
 
-def keep_point(folder: Path, point: str, report: "Report") -> None:
+def keep_point(folder: Path, point: str, report: "AnyReport") -> None:
     """Written last, when the report is on disk and MLflow has heard of it: what carries this file is finished."""
     from whest.files import write_atomically
 

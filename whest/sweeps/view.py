@@ -11,7 +11,7 @@ from rich.table import Table
 
 from whest import page
 from whest.document import PAGE
-from whest.notation import _short, figure, plus_minus
+from whest.notation import figure, plus_minus, short_path
 from whest.page.palette import GRID, INK, MUTED, SERIES
 from whest.sweeps.table import SweepRow
 
@@ -33,7 +33,7 @@ def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: 
     console.print(table)
     for line in best:
         console.print(escape(line), soft_wrap=True)
-    console.print(f"saved    {_short(folder / 'sweep.csv')}, sweep.html and figures", soft_wrap=True)
+    console.print(f"saved    {short_path(folder / 'sweep.csv')}, sweep.html and figures", soft_wrap=True)
 
 
 Rows = Sequence[SweepRow]

@@ -1,30 +1,34 @@
 """What a task is to the runner: it yields cases, has them scored, and knows how its reports are shown.
 
-A task is a module `whest.tasks.NAME` with two names in it: `build_task`, from a composed config to the `Task`, and
-`VIEW`, its `View`. Everything else in whest is the same for every task, and asks one of these two.
+A task is one folder `whest/tasks/NAME` with two entry points: `build.build_task`, from a composed config to the `Task`,
+and `view.VIEW`, its `View`. The rest of whest is the same for every task and uses these two.
 """
 
 import importlib
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
-from whest.display.view import View
+from whest.display.view import AnyView
 from whest.document import Json, task_name
 from whest.limits import Limits
+from whest.report import Report, RunMeta
 from whest.scoring.score import Rule, Score
 
 if TYPE_CHECKING:
     from whest.estimator.spec import EstimatorSpec
     from whest.progress import Progress
-    from whest.report import Report, RunMeta
+
+CaseT = TypeVar("CaseT")
+RuleT = TypeVar("RuleT", contravariant=True)
+ScoreT = TypeVar("ScoreT", bound=Score)
 
 
-class Task(Protocol):
-    """Cases under a budget. Its fields say what it works on; building it checks every value, running it is `cases`."""
+class Task(Protocol[CaseT, RuleT, ScoreT]):
+    """Cases under a budget. Its fields say what it works on. Building it checks every value; `cases` does the work."""
 
     name: ClassVar[str]
     version: ClassVar[int]
-    """Goes up when the same words come to mean other cases."""
+    """Increment when the same config would yield different cases; part of the protocol hash."""
 
     @property
     def limits(self) -> Limits: ...
@@ -32,24 +36,31 @@ class Task(Protocol):
     @property
     def estimator(self) -> "EstimatorSpec": ...
 
-    def cases(self, progress: "Progress") -> Iterator[Any]:
-        """One result a case, as each is finished; a Ctrl-C keeps those."""
+    def cases(self, progress: "Progress") -> Iterator[CaseT]:
+        """One result per case, as each is finished. Ctrl-C keeps the finished ones."""
+        ...
 
-    def score(self, rule: Any, cases: Sequence[Any]) -> Score:
-        """Hand the rule what it weighs."""
+    def score(self, rule: RuleT, cases: Sequence[CaseT]) -> ScoreT:
+        """Give the rule what it weighs."""
+        ...
 
     def protocol(self) -> Json:
-        """Its part of what two runs must share to be comparable: data, how truth is known, the meter."""
+        """The task's part of the protocol: its data, how truth is known, the meter."""
+        ...
 
-    def describe(self, cases: Sequence[Any]) -> Json:
-        """Its part of `run_config`: its data under `dataset` (with name and sha256), its own knobs, the isolation."""
+    def describe(self, cases: Sequence[CaseT]) -> Json:
+        """The task's part of `run_config`: `dataset` (with name and sha256), its knobs, the isolation."""
+        ...
 
     def determinants(self) -> Json:
         """What else decides the outcome, beside the protocol, the estimator and the code."""
+        ...
 
-    def report(self, meta: "RunMeta", config: Json, cases: tuple[Any, ...], score: Score) -> "Report": ...
+    def report(self, meta: RunMeta, config: Json, cases: tuple[CaseT, ...], score: ScoreT) -> Report[CaseT, ScoreT]: ...
 
 
+AnyTask = Task[Any, Any, Any]
+"""Whichever task the config names."""
 PAIRS: dict[str, tuple[str, ...]] = {
     "whitebox": ("whest", "fherma"),
     "prequential": ("prism",),
@@ -66,12 +77,13 @@ def fits(task: str, rule: Rule) -> bool:
     return rule.name in PAIRS[task]
 
 
-def task_module(name: str, part: str) -> Any:
-    """The module behind `task=NAME`."""
-    return importlib.import_module(f"whest.tasks.{name}.{part}")
+def task_builder(name: str) -> Callable[..., AnyTask]:
+    """`build_task` of `task=NAME`."""
+    builder: Callable[..., AnyTask] = importlib.import_module(f"whest.tasks.{name}.build").build_task
+    return builder
 
 
-def view_of(document: Json) -> View:
+def view_of(document: Json) -> AnyView:
     """How a report.json is shown."""
-    view: View = task_module(task_name(document), "view").VIEW
+    view: AnyView = importlib.import_module(f"whest.tasks.{task_name(document)}.view").VIEW
     return view

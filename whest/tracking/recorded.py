@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from whest.document import REPORT, REPORT_SHA256, Json, case_rows, task_name
 from whest.errors import ConfigError, WhestError
-from whest.tracking.verify import _logged_problem, _own_problem
+from whest.tracking.verify import logged_problem, own_problem
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -87,7 +87,7 @@ def read_report(path: Path) -> RecordedRun:
         raise UnreadableError(f"{place} is not a report ({error}): give the report.json of a whest run") from None
     config = report["run_config"]
     name = str(config["estimator"]["name"])
-    return RecordedRun(str(place), name, str(config["participant"]), report, {}, _own_problem(report))
+    return RecordedRun(str(place), name, str(config["participant"]), report, {}, own_problem(report))
 
 
 def read_run(client: "MlflowClient", run_id: str) -> RecordedRun:
@@ -137,7 +137,7 @@ def _is_scored(run: "Run") -> bool:
 def _read(client: "MlflowClient", run: "Run") -> RecordedRun:
     report, problem = _fetch(client, run)
     if report and problem is None:
-        problem = _own_problem(report) or _logged_problem(run, report)
+        problem = own_problem(report) or logged_problem(run, report)
     config, tags = report.get("run_config", {}), dict(run.data.tags)
     participant = str(config.get("participant") or tags.get("participant") or "?")
     return RecordedRun(run.info.run_id, run.info.run_name or run.info.run_id, participant, report, tags, problem)

@@ -18,11 +18,11 @@ from filelock import FileLock
 from whest.document import PAGE, REPORT, REPORT_SHA256, flatten, milliseconds, report_metrics
 from whest.errors import ConfigError, WhestError
 from whest.notation import plus_minus
+from whest.report import AnyReport
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
+    from mlflow import MlflowClient as MlflowClient
 
-    from whest.report import Report
 
 LOG = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ SQLITE = "sqlite:///"
 
 
 class Tracking(Protocol):
-    def log(self, report: "Report", folder: Path) -> None: ...
+    def log(self, report: AnyReport, folder: Path) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class NoTracking:
 
     outputs: Path
 
-    def log(self, report: "Report", folder: Path) -> None:
+    def log(self, report: AnyReport, folder: Path) -> None:
         return None
 
 
@@ -63,7 +63,7 @@ class MlflowTracking:
     def tracking_uri(self) -> str:
         return self.uri or f"{SQLITE}{self.outputs / 'mlflow.db'}"
 
-    def log(self, report: "Report", folder: Path) -> None:
+    def log(self, report: AnyReport, folder: Path) -> None:
         try:
             client, experiment_id = self.connect()
             log_report(client, experiment_id, report, folder)
@@ -140,7 +140,7 @@ def _experiment_id(client: "MlflowClient", name: str, artifacts: Path | None) ->
     return str(client.create_experiment(name, artifact_location=artifacts.as_uri() if artifacts else None))
 
 
-def log_report(client: "MlflowClient", experiment_id: str, report: "Report", folder: Path) -> str:
+def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, folder: Path) -> str:
     """Make the run and close it; its id."""
     started, finished = milliseconds(report.meta.run_started_at_utc), milliseconds(report.meta.run_finished_at_utc)
     written = (folder / REPORT).read_bytes()
@@ -167,7 +167,7 @@ def log_report(client: "MlflowClient", experiment_id: str, report: "Report", fol
     return str(run.info.run_id)
 
 
-def run_note(experiment_id: str, run_id: str, report: "Report") -> str:
+def run_note(experiment_id: str, run_id: str, report: AnyReport) -> str:
     """A run's description: its score and the way to its page, in Markdown; relative, so that it holds on any server."""
     score = plus_minus(report.score.score, report.score.score_se)
     return f"**{score}** · [open this run's page](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{PAGE})"
@@ -178,7 +178,7 @@ def _log_figures(
     run_id: str,
     suite: Mapping[str, float],
     config: Mapping[str, Any],
-    report: "Report",
+    report: AnyReport,
     timestamp: int,
 ) -> None:
     from mlflow.entities import Metric, Param
@@ -191,7 +191,7 @@ def _log_figures(
         client.log_batch(run_id, metrics[first : first + 100], params[first : first + 100])
 
 
-def _tags(report: "Report", folder: Path) -> dict[str, str]:
+def _tags(report: AnyReport, folder: Path) -> dict[str, str]:
     tags = {
         "estimator": report.config["estimator"]["name"],
         "round": report.config["round"],
@@ -210,11 +210,11 @@ def _tags(report: "Report", folder: Path) -> dict[str, str]:
     return tags
 
 
-def _run_name(report: "Report") -> str:
+def _run_name(report: AnyReport) -> str:
     return f"{report.config['estimator']['name']} {report.config['round']} B={report.limits.budget:.3g}"
 
 
-def _log_dataset(client: "MlflowClient", run_id: str, report: "Report") -> None:
+def _log_dataset(client: "MlflowClient", run_id: str, report: AnyReport) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     dataset = report.config["dataset"]
@@ -228,6 +228,6 @@ def _log_dataset(client: "MlflowClient", run_id: str, report: "Report") -> None:
     client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])])
 
 
-def _case_table(report: "Report") -> dict[str, list[Any]]:
+def _case_table(report: AnyReport) -> dict[str, list[Any]]:
     rows = report.view.case_figures(report)
     return {column: [row[column] for row in rows] for column in (rows[0] if rows else {"case": None})}

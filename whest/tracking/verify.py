@@ -1,11 +1,11 @@
 """Whether a recorded run is as it was logged: checked before anything reads it."""
 
-import importlib
 import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from whest.document import Json, milliseconds, protocol_hash, report_metrics
+from whest.scoring.rules import RECOMPUTE
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -13,17 +13,16 @@ if TYPE_CHECKING:
 MOVED = "{} is {} in MLflow and {} in its report"
 
 
-def _own_problem(report: Json) -> str | None:
+def own_problem(report: Json) -> str | None:
     """What doesn't add up within the report itself."""
     meta, config, results = report["run_meta"], report["run_config"], report["results"]
     if protocol_hash(meta["protocol"]) != meta["protocol_hash"]:
         return f"its protocol hash {meta['protocol_hash']} is not that of the protocol it describes"
     rule = config["scoring"]["name"]
-    try:
-        recompute = importlib.import_module(f"whest.scoring.{rule}").recompute
-        score = recompute(config, results)
-    except (ImportError, AttributeError):
+    if rule not in RECOMPUTE:
         return f"scoring={rule} is no rule of ours, so its score can't be checked"
+    try:
+        score = RECOMPUTE[rule](config, results)
     except (KeyError, TypeError):
         return "its rows are incomplete, so its score can't be checked"
     if not _same(score, results["score"]):
@@ -32,7 +31,7 @@ def _own_problem(report: Json) -> str | None:
     return f"it was imported, and disagrees with itself: {imported[0]}" if imported else None
 
 
-def _logged_problem(run: "Run", report: Json) -> str | None:
+def logged_problem(run: "Run", report: Json) -> str | None:
     """Where MLflow's own record and the report part."""
     meta, config = report["run_meta"], report["run_config"]
     tags = {

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
 from whest import __version__
-from whest.display.view import View
 from whest.document import Json, protocol_hash, strict_json
 from whest.report import SCHEMA_VERSION, Report, RunMeta
 from whest.scoring.score import CaseFigure, Front, Score
@@ -44,16 +44,19 @@ class ImportedView(WhiteboxView):
         return [{name: row[name] for name in names} for row in report.document["results"]["per_mlp"]]
 
 
+VIEW = ImportedView()
+
+
 @dataclass(frozen=True)
-class ImportedReport(Report):
+class ImportedReport(Report[Any, ImportedScore]):
     """What tracking needs of it; the document says it all."""
 
-    document: Json
+    told: Json
     problems: tuple[str, ...]
 
-    @property
-    def view(self) -> View:
-        return ImportedView()
+    @cached_property
+    def document(self) -> Json:
+        return self.told
 
     @property
     def has_errors(self) -> bool:
@@ -70,9 +73,6 @@ class ImportedReport(Report):
         told = self.document["imported"]
         kept = {"imported": ORIGIN, "imported_sha256": told["sha256"], "imported_from": told["from"]}
         return kept | ({"disagrees": "; ".join(self.problems)[:5000]} if self.problems else {})
-
-    def to_json(self) -> Json:
-        return self.document
 
 
 def import_report(report: PeerReport, problems: Sequence[str], participant: str | None, command: str) -> ImportedReport:
@@ -117,7 +117,9 @@ def import_report(report: PeerReport, problems: Sequence[str], participant: str 
         final_layer_mse=results["final_layer_mse"],
         mean_effective_compute=results["mean_effective_compute"],
     )
-    return ImportedReport("import", meta, config, report.limits, (), score, strict_json(document), tuple(problems))
+    return ImportedReport(
+        "import", meta, config, report.limits, (), score, VIEW, strict_json(document), tuple(problems)
+    )
 
 
 def protocol_of(report: PeerReport) -> Json:

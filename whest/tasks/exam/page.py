@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from whest.display.view import PageParts
 from whest.document import Json
 from whest.notation import figure
 from whest.page.blocks import Block, Cell, Fact, Gauge, Picture, Table, Text
 from whest.page.charts import new_figure
 from whest.page.failures import failure_blocks
 from whest.page.flops import flop_blocks
+from whest.page.run import PageParts
 from whest.tasks.exam.figures import draw_families, draw_losses
 
 MAX_ROWS = 1000

@@ -7,25 +7,16 @@ from dataclasses import dataclass, replace
 
 from whest.cases.exam import EARNED, ExamCase, Sitting, events
 from whest.cost import Timing
-from whest.display.view import View
 from whest.document import Json
 from whest.report import Report, estimator_breakdown
 from whest.scoring.exam import ExamScore, QuestionMeasures
 
 
 @dataclass(frozen=True)
-class ExamReport(Report):
+class ExamReport(Report[ExamCase, ExamScore]):
     """One run of a recipe, and how its model did."""
 
-    cases: tuple[ExamCase, ...]
-    score: ExamScore
     reveal: bool
-
-    @property
-    def view(self) -> View:
-        from whest.tasks.exam.view import VIEW
-
-        return VIEW
 
     @property
     def sitting(self) -> Sitting:

@@ -13,12 +13,12 @@ from whest.metering.meter import METER_VERSION
 from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.exam import ExamRule, ExamScore
-from whest.scoring.score import Score
 from whest.tasks.exam.grading import grade
 from whest.tasks.exam.plan import Plan
 from whest.tasks.exam.questions import PREFIX_BYTES
 from whest.tasks.exam.report import ExamReport
 from whest.tasks.exam.session import Session
+from whest.tasks.exam.view import VIEW
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,5 @@ class Exam:
         plan = self.plan
         return {"recipe": asdict(plan.recipe), "limits": asdict(plan.worker_limits), "seed": plan.seed}
 
-    def report(self, meta: RunMeta, config: Json, cases: tuple[ExamCase, ...], score: Score) -> ExamReport:
-        assert isinstance(score, ExamScore)
-        return ExamReport("score", meta, config, self.limits, cases, score, self.reveal)
+    def report(self, meta: RunMeta, config: Json, cases: tuple[ExamCase, ...], score: ExamScore) -> ExamReport:
+        return ExamReport("score", meta, config, self.limits, cases, score, VIEW, self.reveal)

@@ -6,11 +6,13 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from whest.display.view import PageParts, Row, View
+from whest.display.view import View
 from whest.document import Json
 from whest.files import write_atomically
 from whest.notation import figure, gauge
 from whest.page.drawing import Draw
+from whest.page.run import PageParts
+from whest.report import Row
 from whest.scoring.exam import ExamScore
 from whest.scoring.fherma import FhermaExamScore
 from whest.tasks.exam.figures import draw_families, draw_losses
@@ -21,7 +23,7 @@ from whest.tasks.exam.session import HISTORY
 PROMOTED = "promoted.npz"
 
 
-class ExamView:
+class ExamView(View[ExamReport]):
     """The `View` of `task=exam`."""
 
     files: ClassVar[tuple[str, ...]] = (HISTORY, PROMOTED)
@@ -106,7 +108,7 @@ class ExamView:
         return page_parts(document)
 
 
-VIEW: View = ExamView()
+VIEW = ExamView()
 
 
 def _rule_rows(score: ExamScore) -> list[Row]:

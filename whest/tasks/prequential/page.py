@@ -2,12 +2,12 @@
 
 from datetime import datetime
 
-from whest.display.view import PageParts
 from whest.document import Json
 from whest.notation import figure
 from whest.page.blocks import Block, Column, Fact, Gauge, Picture, Table, Text
 from whest.page.charts import new_figure
 from whest.page.flops import flop_blocks
+from whest.page.run import PageParts
 from whest.tasks.prequential.figures import draw_bits_against_flops, draw_online_loss
 
 

@@ -5,24 +5,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from whest.cases.prequential import Block
-from whest.display.view import View
 from whest.document import Json
 from whest.report import Report, estimator_breakdown, timing_json
 from whest.scoring.prism import NATS_OF_UNIFORM, PrismScore
 
 
 @dataclass(frozen=True)
-class PrequentialReport(Report):
+class PrequentialReport(Report[Block, PrismScore]):
     """One pass over a stream."""
-
-    cases: tuple[Block, ...]
-    score: PrismScore
-
-    @property
-    def view(self) -> View:
-        from whest.tasks.prequential.view import VIEW
-
-        return VIEW
 
     @property
     def has_errors(self) -> bool:

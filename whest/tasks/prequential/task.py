@@ -22,12 +22,12 @@ from whest.metering.meter import METER_VERSION
 from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.prism import PrismRule, PrismScore
-from whest.scoring.score import Score
 from whest.tasks.prequential.engine import Engine, HostEngine, TracedEngine
 from whest.tasks.prequential.probe import probe
 from whest.tasks.prequential.report import PrequentialReport
 from whest.tasks.prequential.stream import Span, batches_of, guesses, mean_bpb, online_run, run_span, spans
 from whest.tasks.prequential.text import Text
+from whest.tasks.prequential.view import VIEW
 
 PASSES = 2
 """Of the harness over each batch: the charge, and the check that nothing later moves it."""
@@ -106,9 +106,8 @@ class Prequential:
     def determinants(self) -> Json:
         return {"isolation": asdict(self.isolation), "limits": asdict(self.worker_limits), "seed": self.context.seed}
 
-    def report(self, meta: RunMeta, config: Json, cases: tuple[Block, ...], score: Score) -> PrequentialReport:
-        assert isinstance(score, PrismScore)
-        return PrequentialReport("score", meta, config, self.limits, cases, score)
+    def report(self, meta: RunMeta, config: Json, cases: tuple[Block, ...], score: PrismScore) -> PrequentialReport:
+        return PrequentialReport("score", meta, config, self.limits, cases, score, VIEW)
 
     @property
     def _protections(self) -> dict[str, bool]:

@@ -6,17 +6,19 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from whest.display.view import PageParts, Row, View
+from whest.display.view import View
 from whest.document import Json
 from whest.notation import figure, gauge
 from whest.page.drawing import Draw
+from whest.page.run import PageParts
+from whest.report import Row
 from whest.tasks.prequential.figures import draw_bits_against_flops, draw_online_loss
 from whest.tasks.prequential.manifest import MANIFEST_FILE, save_manifest
 from whest.tasks.prequential.page import anomaly_words, figure4, gap_words, page_parts
 from whest.tasks.prequential.report import PrequentialReport
 
 
-class PrequentialView:
+class PrequentialView(View[PrequentialReport]):
     """The `View` of `task=prequential`."""
 
     files: ClassVar[tuple[str, ...]] = (MANIFEST_FILE,)
@@ -106,4 +108,4 @@ class PrequentialView:
         return page_parts(document)
 
 
-VIEW: View = PrequentialView()
+VIEW = PrequentialView()

@@ -2,7 +2,6 @@
 
 from datetime import datetime
 
-from whest.display.view import PageParts
 from whest.document import Json, case_score, has_failed
 from whest.notation import figure, plus_minus
 from whest.page.blocks import Block, Cell, Column, Fact, Gauge, Picture, Table, Text
@@ -10,6 +9,7 @@ from whest.page.charts import new_figure
 from whest.page.drawing import draw_case_scores
 from whest.page.failures import failure_blocks, failure_words
 from whest.page.flops import flop_blocks, percent
+from whest.page.run import PageParts
 from whest.tasks.whitebox.answers import answer_blocks
 from whest.tasks.whitebox.figures import Answers, draw_layer_error
 

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from whest.cases.prediction import Failure
 from whest.cases.whitebox import WhiteboxCase
 from whest.cost import Timing
-from whest.display.view import View
 from whest.document import Json
 from whest.limits import Limits
 from whest.report import NO_TIMES, Report, estimator_breakdown, timing_json
@@ -14,18 +13,10 @@ from whest.scoring.whitebox import CaseMeasures, WhiteboxScore
 
 
 @dataclass(frozen=True)
-class WhiteboxReport(Report):
+class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
     """One run on a dataset of MLPs."""
 
-    cases: tuple[WhiteboxCase, ...]
-    score: WhiteboxScore
     flops_per_sample: float
-
-    @property
-    def view(self) -> View:
-        from whest.tasks.whitebox.view import VIEW
-
-        return VIEW
 
     @property
     def has_errors(self) -> bool:

@@ -19,10 +19,10 @@ from whest.limits import Limits, WorkerLimits
 from whest.mlp import MLP
 from whest.progress import Progress
 from whest.report import RunMeta
-from whest.scoring.score import Score
 from whest.scoring.whitebox import WhiteboxRule, WhiteboxScore
 from whest.tasks.whitebox.baseline import flops_per_sample, peer_flops_per_sample
 from whest.tasks.whitebox.report import WhiteboxReport
+from whest.tasks.whitebox.view import VIEW
 from whest.truth.cache import TruthCache, watched_truth
 from whest.truth.truth import Truth, TruthSampler, describe_sampler
 
@@ -93,9 +93,10 @@ class Whitebox:
             "seed": self.context.seed,
         }
 
-    def report(self, meta: RunMeta, config: Json, cases: tuple[WhiteboxCase, ...], score: Score) -> WhiteboxReport:
-        assert isinstance(score, WhiteboxScore)
-        return WhiteboxReport("score", meta, config, self.limits, cases, score, self.sample_price)
+    def report(
+        self, meta: RunMeta, config: Json, cases: tuple[WhiteboxCase, ...], score: WhiteboxScore
+    ) -> WhiteboxReport:
+        return WhiteboxReport("score", meta, config, self.limits, cases, score, VIEW, self.sample_price)
 
     def _runner(self) -> Runner:
         hidden = [self.outputs, SUITES, *self.dataset.hidden]

@@ -6,10 +6,12 @@ from typing import ClassVar
 
 from rich.markup import escape
 
-from whest.display.view import PageParts, Row, View
+from whest.display.view import View
 from whest.document import Json
 from whest.notation import figure, gauge, plus_minus
 from whest.page.drawing import Draw, draw_case_scores
+from whest.page.run import PageParts
+from whest.report import Row
 from whest.scoring.fherma import FhermaScore
 from whest.scoring.whest import WhestScore
 from whest.scoring.whitebox import WhiteboxScore
@@ -19,7 +21,7 @@ from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, save_predictions
 from whest.tasks.whitebox.report import WhiteboxReport
 
 
-class WhiteboxView:
+class WhiteboxView(View[WhiteboxReport]):
     """The `View` of `task=whitebox`."""
 
     files: ClassVar[tuple[str, ...]] = (PREDICTIONS_FILE,)
@@ -126,7 +128,7 @@ class WhiteboxView:
         return page_parts(document, answers_of(report) if report is not None else None)
 
 
-VIEW: View = WhiteboxView()
+VIEW = WhiteboxView()
 
 
 def _rule_rows(score: WhiteboxScore) -> list[Row]:

@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol, Self
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from estimators.cumulants import Relu, Square, off_diagonal, outer
-from estimators.wick import Vector
+from estimators.parts.cumulants import Relu, Square, off_diagonal, outer
+from estimators.parts.wick import Vector
 
 Product = Callable[[Float[Array, "m k"], Float[Array, "k n"]], Float[Array, "m n"]]
 """A matrix product: dense, or Strassen's."""

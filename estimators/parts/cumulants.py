@@ -13,9 +13,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from estimators.gaussian import SMALLEST_VARIANCE
-from estimators.sphere import on_sphere, radial_moment
-from estimators.wick import Vector, Wick
+from estimators.parts.gaussian import SMALLEST_VARIANCE
+from estimators.parts.sphere import on_sphere, radial_moment
+from estimators.parts.wick import Vector, Wick
 
 Square = Float[Array, "width width"]
 Moments = tuple[Vector, Vector, Vector, Vector]

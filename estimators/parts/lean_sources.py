@@ -18,9 +18,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from estimators.cumulants import Relu, Square
-from estimators.sources import Feed, Product, contracted, newborn
-from estimators.wick import Vector
+from estimators.parts.cumulants import Relu, Square
+from estimators.parts.sources import Feed, Product, contracted, newborn
+from estimators.parts.wick import Vector
 
 RANK = 16
 Narrow = Float[Array, "width rank"]

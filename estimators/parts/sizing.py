@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from estimators import fallback
 from estimators.mean_prop import MeanProp
+from estimators.parts import fallback
 from whest.estimator import MLPView
 from whest.metering import meter
 

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from estimators.ensemble import Layers, Matmul, Sums
+from estimators.parts.ensemble import Layers, Matmul, Sums
 
 STARTS_AFTER, SCALE = 3.5, 16.0
 """In layers: where the first neurons die, and how soon the share comes near its limit."""

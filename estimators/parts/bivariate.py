@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from estimators.cumulants import Square, outer
-from estimators.gaussian import SMALLEST_VARIANCE
-from estimators.wick import Vector, hermite, wick_numbers
+from estimators.parts.cumulants import Square, outer
+from estimators.parts.gaussian import SMALLEST_VARIANCE
+from estimators.parts.wick import Vector, hermite, wick_numbers
 
 LARGEST_CORRELATION = 1 - 1e-6
 """Beyond it φ₂'s exponent overflows float32."""

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from estimators.gaussian import SMALLEST_VARIANCE
+from estimators.parts.gaussian import SMALLEST_VARIANCE
 
 Vector = Float[Array, " width"]
 

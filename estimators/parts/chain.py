@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from estimators.gaussian import rectify
+from estimators.parts.gaussian import rectify
 
 
 def mean_slopes(weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from estimators.cumulants import (
+from estimators.parts.cumulants import (
     Fourth,
     Inputs,
     Moments,
@@ -27,9 +27,9 @@ from estimators.cumulants import (
     moments_on_sphere,
     off_diagonal,
 )
-from estimators.sources import Feed, Product, Sources, Third
-from estimators.sphere import radial_moment
-from estimators.wick import Vector, wick_numbers
+from estimators.parts.sources import Feed, Product, Sources, Third
+from estimators.parts.sphere import radial_moment
+from estimators.parts.wick import Vector, wick_numbers
 
 
 class Core(Protocol):

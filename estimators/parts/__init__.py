@@ -1,0 +1,1 @@
+"""Mathematics that several estimators share; nothing here is an estimator."""

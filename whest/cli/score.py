@@ -1,0 +1,34 @@
+"""`job=score`: run the experiment, print its report; a sweep's job that was finished before is not run again."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from whest.config.compose import command_of
+from whest.config.settings import read_settings
+from whest.display.console import open_console, print_report, say
+from whest.display.progress import open_progress
+from whest.errors import JobFailedError
+from whest.experiment import build, run
+from whest.sweeps.resume import finished_score, is_sweeps_job, keep_point, point_hash
+
+
+def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> float | None:
+    """The score, for a sweeper that optimises it."""
+    experiment = build(config, folder, overrides, command_of(overrides))
+    point = point_hash(experiment) if is_sweeps_job(folder) else None
+    found = finished_score(folder, point) if point and read_settings(config).resume else None
+    if found is not None:
+        say(f"job {folder.name} was finished before, score {found:.3g}")
+        return found
+    console = open_console()
+    with open_progress(console) as progress:
+        report = run(experiment, folder, progress)
+    print_report(report, folder, console, show_cases=read_settings(config).show_mlps)
+    if report.meta.status == "interrupted":
+        raise KeyboardInterrupt  # everything is saved; a sweep stops here too
+    if report.has_errors:
+        raise JobFailedError("the estimator failed: see the report")
+    if point and report.score.score is not None:
+        keep_point(folder, point, report)
+    return report.score.score

@@ -1,0 +1,20 @@
+"""`job=ui`: MLflow's own pages on the runs so far."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from whest.config.build import build_group
+from whest.config.settings import read_settings
+from whest.display.console import say
+from whest.errors import JobFailedError
+from whest.tracking import ui
+
+
+def serve(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
+    settings = read_settings(config)
+    tracking, experiment_id = ui.open_store(build_group(config, "tracking", outputs=settings.outputs))
+    say(f"MLflow needs some seconds, then shows the runs at\n{ui.address(experiment_id, settings.port)}")
+    exit_code = ui.serve(tracking, settings.port)
+    if exit_code:
+        raise JobFailedError(f"MLflow's server ended with exit code {exit_code}: is port={settings.port} taken?")

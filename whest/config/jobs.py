@@ -1,0 +1,34 @@
+"""The jobs: one table for `job=…`, from which its type, the help and the list of jobs follow."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `job=NAME` carries out."""
+
+    target: str
+    """`module:function`, called with the composed config, the run's folder and the words of the command line."""
+    summary: str
+    keeps_folder: bool = False
+    """Whether it writes into the folder that Hydra makes for it; other jobs leave none."""
+
+
+JOBS = {
+    "score": Job("whest.cli.score:score", "score an estimator (the default)", keeps_folder=True),
+    "compare": Job("whest.cli.compare:compare", "is A better than B, and how sure", keeps_folder=True),
+    "leaderboard": Job("whest.cli.boards:rank", "rank the logged runs of one protocol"),
+    "judge": Job("whest.cli.boards:judge", "keep a verdict on a run: disqualified, invalid, reviewed, reinstated"),
+    "bake": Job("whest.cli.datasets:bake", "draw MLPs with their truth into a dataset"),
+    "merge": Job("whest.cli.datasets:merge", "join the slices of a bake"),
+    "combine": Job("whest.cli.datasets:combine", "make one dataset with several splits"),
+    "info": Job("whest.cli.datasets:info", "describe a stored dataset, and verify it"),
+    "page": Job("whest.cli.page:draw", "make the page of an older run again"),
+    "ui": Job("whest.cli.ui:serve", "open MLflow on the runs so far"),
+    "list": Job("whest.cli.catalogue:show", "list jobs, choices, suites and caches"),
+    "clean": Job("whest.cli.catalogue:clean", "empty the caches; runs stay"),
+    "import": Job("whest.cli.import_reports:import_reports", "WhestBench reports as MLflow runs"),
+    "init": Job("whest.cli.init:start", "an estimator of your own to start from"),
+    "validate": Job("whest.cli.validate:validate", "does an estimator keep the contract", keeps_folder=True),
+    "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
+}
