@@ -66,7 +66,8 @@ def words_of(command: str) -> tuple[list[str], str | None]:
 
 def headings(markdown: str) -> set[str]:
     """The anchors that GitHub gives a page's headings."""
-    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", markdown, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    prose = re.sub(r"^```.*?^```", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", prose, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
