@@ -1,4 +1,4 @@
-"""A newcomer's first hour: every command of docs/tutorial.md, from a fresh clone, timed.
+"""A newcomer's first hour: every command of docs/start.md, from a fresh clone, timed.
 
     python benchmarks/first_hour.py [--installed] [--folder FOLDER]
 
@@ -22,7 +22,7 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-TUTORIAL = ROOT / "docs" / "tutorial.md"
+TUTORIAL = ROOT / "docs" / "start.md"
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SERVER, INSTALL = "make ui", ("make setup", ". .venv/bin/activate")
 PATIENCE_S = 300
