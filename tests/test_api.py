@@ -14,10 +14,10 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import whest
+from tests.support.places import ROOT
 from whest.errors import ConfigError, UnmeterableError
 from whest.notation import html_table
 
-ROOT = Path(__file__).parent.parent
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 SETTINGS = ("jax_compilation_cache_dir", "jax_default_matmul_precision")

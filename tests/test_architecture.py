@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parent.parent / "whest"
+from tests.support.places import ROOT
+
+PACKAGE = ROOT / "whest"
 FLOORS = """
 errors files host notation progress limits document cost mlp
 config metering truth cases dataset estimator scoring learner isolation

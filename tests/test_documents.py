@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 import whest
+from tests.support.places import ROOT
 from whest.starter import start_estimator
 
-pytest_plugins = ["cli_harness"]
-ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
-from first_hour import shell_commands  # noqa: E402, a script beside the package
+from first_hour import shell_commands
 
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.glob("*.md"))

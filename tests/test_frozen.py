@@ -19,6 +19,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 import whest
+from tests.support.places import ROOT
 from whest.dataset.suite import FOLDER as SUITES
 from whest.document import protocol_hash
 from whest.estimator.spec import estimator_spec
@@ -31,7 +32,6 @@ from whest.truth.fast import FastTruth
 from whest.truth.plain import PlainTruth
 from whest.truth.reference import ReferenceTruth
 
-ROOT = Path(__file__).parent.parent
 PINS = Path(__file__).with_name("frozen.json")
 PROTOCOLS = {
     **{

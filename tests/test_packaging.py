@@ -12,8 +12,6 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent
-
 
 def execute(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run from another folder, with nothing of the checkout on the path."""

@@ -17,13 +17,14 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
+from tests.support.places import ROOT
 from whest.cases.prediction import Failure, Prediction
 from whest.cases.whitebox import WhiteboxCase
+from whest.cost import Charge, Cost, Timing
 from whest.estimator.contract import Estimator, MLPView, SetupContext
 from whest.estimator.traced import Program, compile_program, estimator_function
 from whest.experiment import gather
 from whest.limits import Limits
-from whest.metering.meter import Charge, Cost, Timing
 from whest.mlp import SeedProtocol, draw_mlp, mlp_names
 from whest.report import Report, RunMeta, save_report
 from whest.scoring.whest import WhestRule
@@ -31,7 +32,6 @@ from whest.tasks.whitebox.baseline import flops_per_sample
 from whest.tasks.whitebox.report import WhiteboxReport
 from whest.truth.truth import Truth
 
-ROOT = Path(__file__).parent.parent
 WIDTH, DEPTH, BUDGET = 6, 3, 1e6
 LIMITS = Limits(BUDGET, 1e11, 60.0, None)
 RULE = WhestRule(0.1)

@@ -1,0 +1,190 @@
+"""`job=doctor`: things are really broken, and it says so, with the remedy."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.support.places import ROOT
+from whest.checks.doctor.machine import ABILITIES, check_devices, judge_rate, judge_sandbox
+from whest.checks.doctor.packages import check_options, check_packages, check_python, check_requirement
+from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable, judge_disk
+from whest.checks.finding import Finding
+from whest.cli.doctor import look_at
+from whest.tracking.runs import MlflowTracking, NoTracking
+
+pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
+"""MLflow's own."""
+Whest = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> MlflowTracking:
+    """A real store with two runs in it."""
+    tracking = MlflowTracking(None, "whest", tmp_path_factory.mktemp("store"))
+    client, experiment_id = tracking.connect()
+    for _ in range(2):
+        client.set_terminated(client.create_run(experiment_id).info.run_id)
+    return tracking
+
+
+def test_a_store_is_opened_and_its_runs_counted(store: MlflowTracking, tmp_path: Path) -> None:
+    found = check_store(store)
+    assert (found.status, found.remedy) == ("ok", "")
+    assert "holds 2 runs" in found.detail
+    absent = check_store(MlflowTracking(None, "whest", tmp_path))
+    assert absent.status == "ok"
+    assert "isn't there yet" in absent.detail
+    assert list(tmp_path.iterdir()) == [], "looking makes no store"
+    assert check_store(NoTracking(tmp_path)).status == "ok"
+
+
+def _garbage(database: Path) -> None:
+    database.write_bytes(b"this is no database" * 100)
+
+
+def _truncated(database: Path) -> None:
+    database.write_bytes(database.read_bytes()[:20_000])
+
+
+def _without_tables(database: Path) -> None:
+    database.unlink()
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("create table other (x)")
+
+
+@pytest.mark.parametrize("spoil", [_garbage, _truncated, _without_tables])
+def test_a_corrupt_store_is_broken_and_stays_as_it_is(
+    store: MlflowTracking, tmp_path: Path, spoil: Callable[[Path], None]
+) -> None:
+    database = tmp_path / "mlflow.db"
+    shutil.copy(store.outputs / "mlflow.db", database)
+    spoil(database)
+    before = database.read_bytes()
+    found = check_store(MlflowTracking(None, "whest", tmp_path))
+    assert found.status == "fail"
+    assert str(database) in found.remedy
+    assert database.read_bytes() == before
+
+
+def test_a_folder_that_cannot_be_written_is_broken(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file" / "outputs", Path("/proc/whest/outputs")):
+        found = check_writable(folder, "outputs")
+        assert found.status == "fail"
+        assert str(folder) in found.detail
+        assert "outputs_dir" in found.remedy
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_broken(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert check_writable(tmp_path, "outputs").status == "fail"
+
+
+def test_looking_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert check_writable(tmp_path / "a" / "b", "outputs").status == "ok"
+    assert {finding.status for finding in check_caches(tmp_path / "a")} == {"ok"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bogus_cache_is_named(tmp_path: Path) -> None:
+    truth = tmp_path / "cache" / "truth"
+    truth.mkdir(parents=True)
+    (truth / "abc.npz").write_bytes(b"not an archive")
+    (tmp_path / "cache" / "xla").write_text("a file where a folder should be")
+    sampled, compiled = check_caches(tmp_path)
+    assert (sampled.status, compiled.status) == ("warn", "fail")
+    assert "abc.npz" in sampled.detail
+    assert "job=clean" in sampled.remedy
+
+
+def test_a_full_disk_is_broken_and_little_room_worth_a_word(tmp_path: Path) -> None:
+    assert [judge_disk(free, tmp_path).status for free in (0, 1e9, 1e11)] == ["fail", "warn", "ok"]
+    assert "GB free" in check_disk(tmp_path / "not" / "there").detail
+
+
+def test_a_package_that_is_absent_or_too_old_is_broken() -> None:
+    absent = check_requirement(Requirement("whest-no-such-package>=1"))
+    old = check_requirement(Requirement("jax>=99"))
+    assert (absent.status, old.status, check_requirement(Requirement("jax>=0.1")).status) == ("fail", "fail", "ok")
+    assert "jax>=99 is needed" in old.detail
+    assert "make setup" in old.remedy
+    assert {finding.status for finding in [check_python(), *check_packages()]} == {"ok"}
+
+
+def test_a_device_that_is_not_there_is_broken() -> None:
+    assert check_devices("cpu").status == "ok"
+    found = check_devices("rocm")
+    assert found.status == "fail"
+    assert "device=cpu" in found.remedy
+
+
+def test_speed_is_judged_by_the_cores_there_are() -> None:
+    assert judge_rate("float32", 50, 30, cores=2).status == "ok"
+    slow = judge_rate("float32", 50, 30, cores=16)
+    assert slow.status == "warn"
+    assert "16 cores" in slow.detail
+
+
+def test_what_the_kernel_does_not_grant_is_listed() -> None:
+    assert judge_sandbox(dict.fromkeys(ABILITIES, True)).status == "ok"
+    found = judge_sandbox({"no_network": True})
+    assert found.status == "warn"
+    assert "answers out of sight" in found.detail
+    assert "no network" not in found.detail
+
+
+def test_options_say_what_they_are_for(tmp_path: Path) -> None:
+    found = {finding.name: finding for finding in check_options(tmp_path)}
+    assert "make peer" in found["peer"].detail
+    assert {"ray", "Chromium"} <= set(found)
+    assert {finding.status for finding in found.values()} == {"ok"}
+
+
+def test_a_check_that_breaks_down_is_a_finding_and_the_others_go_on() -> None:
+    first, second = look_at([("odd", lambda: 1 // 0), ("even", lambda: Finding("even", "ok", ""))])  # type: ignore[list-item, return-value]
+    assert (first.name, first.status, second.status) == ("odd", "fail", "ok")
+    assert "ZeroDivisionError" in first.detail
+
+
+def test_the_job_fails_where_something_is_broken(whest: Whest, outputs: Path, tmp_path: Path) -> None:
+    outputs.mkdir()
+    _garbage(outputs / "mlflow.db")
+    outcome = whest("job=doctor", "output=found.json")
+    assert outcome.exit_code == 1
+    document = json.loads((tmp_path / "found.json").read_text())
+    assert [f["name"] for f in document["findings"] if f["status"] == "fail"] == ["MLflow store"]
+    assert "fail" in outcome.out
+    assert "→ move" in outcome.out
+    (outputs / "mlflow.db").unlink()
+    mended = whest("job=doctor")
+    assert mended.exit_code == 0, mended.out
+    assert "matmul float64" in mended.out
+
+
+@pytest.mark.slow
+def test_a_really_full_disk_is_seen(tmp_path: Path) -> None:
+    """A file system of 16 kB of our own, filled up."""
+    place = tmp_path / "full"
+    place.mkdir()
+    script = (
+        "from pathlib import Path; from whest.doctor.storage import check_disk, check_writable;"
+        f"p = Path({str(place)!r}); print(check_writable(p, 'outputs').status, check_disk(p).status)"
+    )
+    fill = f"mount -t tmpfs -o size=16k tmpfs {place} && (cat /dev/zero > {place}/filler 2>/dev/null; true)"
+    shell = f'{fill} && {sys.executable} -c "$0"'
+    command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", shell, script]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if "unshare" in ended.stderr or "mount" in ended.stderr:
+        pytest.skip(f"no namespaces here: {ended.stderr.splitlines()[0]}")
+    assert ended.stdout.split() == ["fail", "fail"], ended.stderr

@@ -1,0 +1,222 @@
+"""Baking: stopped, sliced, merged or not, the same rows bit for bit."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from whest.config.build import build_target
+from whest.dataset.bake import BakeOptions
+from whest.dataset.sources import SuiteDataset
+from whest.dataset.stored import FileDataset
+from whest.errors import ConfigError
+
+Whest = Callable[..., Any]
+PATIENCE_S = 300
+TINY = ("job=bake", "dataset=fresh", "seed=7", "dataset.width=8", "dataset.depth=2", "truth.n_samples=2000")
+
+
+def data_of(folder: Path) -> bytes:
+    (file,) = (folder / "data").iterdir()
+    return file.read_bytes()
+
+
+# Slices
+
+
+@pytest.mark.parametrize(("n_mlps", "n"), [(1, 1), (6, 4), (10, 3), (50, 7)])
+def test_slices_are_the_whole_in_order(n_mlps: int, n: int) -> None:
+    parts = [BakeOptions(f"{k}/{n}", "public", "default").part(n_mlps) for k in range(1, n + 1)]
+    assert [index for part in parts for index in range(part.start, part.end)] == list(range(n_mlps))
+    sizes = [part.end - part.start for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+    assert {part.total for part in parts} == {n_mlps}
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1/7", "4", 4, 0.5, "1/0", "-1/4", "a/b", "1/4/2"])
+def test_slices_that_are_none_are_refused(text: object) -> None:
+    with pytest.raises(ConfigError, match=rf"bake\.slice={text} must be k/n, say 1/4"):
+        build_target(BakeOptions, {"slice": text, "split": "public", "config": "default"}, "bake").part(6)
+
+
+def test_four_slices_merged_are_a_single_bake(whest: Whest, tmp_path: Path) -> None:
+    parts = [str(tmp_path / f"part-{k}") for k in range(1, 5)]
+    for k, part in enumerate(parts, start=1):
+        assert whest(*TINY, "dataset.n_mlps=6", f"bake.slice={k}/4", f"output={part}").exit_code == 0
+    assert whest("job=merge", f"inputs=[{','.join(parts)}]", f"output={tmp_path / 'merged'}").exit_code == 0
+    elsewhere = f"outputs_dir={tmp_path / 'elsewhere'}"
+    single = whest(*TINY, "dataset.n_mlps=6", f"output={tmp_path / 'single'}", elsewhere)
+    assert "6 of 6" in single.out
+    assert data_of(tmp_path / "merged") == data_of(tmp_path / "single")
+    assert load(tmp_path / "merged").sha256 == load(tmp_path / "single").sha256
+    assert load(tmp_path / "single").sha256 in single.out
+
+
+def test_slices_sampled_to_an_error_bar_are_merged_whatever_they_took(whest: Whest, tmp_path: Path) -> None:
+    words = [word for word in TINY if not word.startswith("truth")] + ["truth.standard_error=2e-3", "dataset.n_mlps=2"]
+    parts = [str(tmp_path / f"part-{k}") for k in (1, 2)]
+    for k, part in enumerate(parts, start=1):
+        assert whest(*words, f"bake.slice={k}/2", f"output={part}").exit_code == 0
+    assert whest("job=merge", f"inputs=[{','.join(parts)}]", f"output={tmp_path / 'merged'}").exit_code == 0
+    for k, part in enumerate(parts, start=1):  # and so do slices of the copy
+        merged = ("dataset=file", f"dataset.path={tmp_path / 'merged'}")
+        assert whest("job=bake", *merged, f"bake.slice={k}/2", f"output={part}-again").exit_code == 0
+    again = f"inputs=[{','.join(f'{part}-again' for part in parts)}]"
+    assert whest("job=merge", again, f"output={tmp_path / 'again'}").exit_code == 0
+    counts = [row.truth.n_samples for row in load(tmp_path / "merged").rows]
+    assert counts[0] != counts[1], "else this shows nothing"
+    assert all(row.truth.floor_mse <= 2e-3**2 for row in load(tmp_path / "merged").rows)
+
+
+def load(path: Path) -> Any:
+    return FileDataset(str(path)).load()
+
+
+def test_a_slice_alone_is_not_a_dataset_to_score(whest: Whest, tmp_path: Path) -> None:
+    whest(*TINY, "dataset.n_mlps=2", "bake.slice=1/2", f"output={tmp_path / 'part'}")
+    ended = whest("dataset=file", f"dataset.path={tmp_path / 'part'}", "tracking=none")
+    assert ended.exit_code == 2
+    assert "job=merge" in ended.err
+
+
+# What is baked
+
+
+def test_a_baked_dataset_scores_as_the_seeds_it_came_from(whest: Whest, tmp_path: Path) -> None:
+    whest(*TINY, "dataset.n_mlps=2", f"output={tmp_path / 'baked'}")
+    common = ("tracking=none", "estimator=mean_prop", "budget=1e9")
+    there = whest("dataset=file", f"dataset.path={tmp_path / 'baked'}", f"hydra.run.dir={tmp_path / 'a'}", *common)
+    here = whest(*TINY[1:], "dataset.n_mlps=2", f"hydra.run.dir={tmp_path / 'b'}", *common)
+    assert (there.exit_code, here.exit_code) == (0, 0)
+    assert there.report["results"]["per_layer_mse"] == here.report["results"]["per_layer_mse"]
+    assert there.report["results"]["truth_floor_mse"] == here.report["results"]["truth_floor_mse"]
+    assert there.report["run_config"]["dataset"]["sha256"] == load(tmp_path / "baked").sha256
+
+
+def test_what_is_drawn_is_not_drawn_again(whest: Whest, tmp_path: Path) -> None:
+    whest(*TINY, "dataset.n_mlps=2", f"output={tmp_path / 'two'}")
+    more = whest(*TINY, "dataset.n_mlps=3", f"output={tmp_path / 'three'}")
+    assert more.out.count("was there") == 2
+    assert more.out.count(" of 3 ") == 3
+
+
+def test_a_range_is_a_dataset_of_its_own(whest: Whest, tmp_path: Path) -> None:
+    whest(*TINY, "dataset.n_mlps=4", f"output={tmp_path / 'all'}")
+    whest(*TINY, "dataset.range=[2,4]", f"output={tmp_path / 'holdout'}", "bake.split=holdout")
+    whole, part = load(tmp_path / "all"), load(tmp_path / "holdout")
+    assert [row.index for row in part.rows] == [0, 1]
+    assert [(row.name, row.mlp_seed) for row in part.rows] == [(row.name, row.mlp_seed) for row in whole.rows[2:]]
+    assert part.split == "holdout"
+    again = whest("job=bake", "dataset=file", f"dataset.path={tmp_path / 'all'}", "dataset.range=[2,4]", "output=again")
+    assert again.exit_code == 0, again.err
+    assert load(tmp_path / "again").sha256 == part.sha256
+    assert str(tmp_path) not in (tmp_path / "again" / "metadata.json").read_text()
+
+
+@pytest.mark.parametrize("name", ["suite", "suite.npz"])
+def test_a_suite_is_exported_with_its_truth(whest: Whest, tmp_path: Path, name: str) -> None:
+    ended = whest("job=bake", "dataset.n_mlps=2", f"output={tmp_path / name}")
+    assert ended.exit_code == 0, ended.err
+    shipped, stored = SuiteDataset("warmup", n_mlps=2).load(), load(tmp_path / name)
+    for theirs, ours in zip(shipped.rows, stored.rows, strict=True):
+        np.testing.assert_array_equal(ours.truth.means, theirs.truth.means)
+        np.testing.assert_array_equal(shipped.mlp(theirs).weights, stored.mlp(ours).weights)
+    assert stored.sampler == shipped.sampler
+
+
+def test_the_command_in_the_metadata_leaves_out_where_it_was_written(whest: Whest, tmp_path: Path) -> None:
+    whest(*TINY, "dataset.n_mlps=1", f"output={tmp_path / 'baked'}")
+    assert str(tmp_path) not in (tmp_path / "baked" / "metadata.json").read_text()
+    assert str(tmp_path) not in (tmp_path / "baked" / "README.md").read_text()
+    assert "truth.n_samples=2000" in (tmp_path / "baked" / "README.md").read_text()
+
+
+# Refusals: nothing is drawn, nothing is written
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ((), "output is missing"),
+        (("output=there",), "output=there exists already"),
+        (("output=x", "seed=null"), "seed is missing"),
+        (("output=x", "bake.slice=3/2"), r"bake.slice=3/2 must be"),
+        (("output=x", "bake.slice=9/9"), r"bake.slice=9/9 must be"),
+        (("output=x", "truth.standard_error=1e-2"), "contradict each other"),
+        (("output=x", "bake.split=Public"), "bake.split=Public must be"),
+        (("output=/proc/x/y",), "output=/proc/x/y can't be written"),
+        (("output=x", "dataset=suite"), "has no effect"),
+        (("output=x", "bake.slices=1/2"), "bake.slices is not a key"),
+    ],
+)
+def test_a_bake_that_can_not_be_is_refused_at_once(
+    whest: Whest, tmp_path: Path, words: tuple[str, ...], reason: str
+) -> None:
+    (tmp_path / "there").mkdir()
+    drop = {word.partition("=")[0] for word in words}
+    given = [word for word in (*TINY, "dataset.n_mlps=2") if word.partition("=")[0] not in drop]
+    given = [word for word in given if not (word.startswith("dataset.") and "dataset" in drop)]
+    ended = whest(*given, *words)
+    assert ended.exit_code == 2, ended.out
+    assert reason in ended.err
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "outputs") == ["there"]
+    assert not list((tmp_path / "outputs").rglob("*.npz"))
+
+
+# Killed and resumed
+
+
+def bake_process(outputs: Path, output: Path, environment: dict[str, str], n_samples: int) -> "subprocess.Popen[bytes]":
+    """Three MLPs of 256x3 in blocks of a second or less."""
+    words = ["dataset.width=256", "dataset.depth=3", "dataset.n_mlps=3", f"truth.n_samples={n_samples}"]
+    command = [sys.executable, "-m", "whest", "job=bake", "dataset=fresh", "seed=7", *words, f"output={output}"]
+    return subprocess.Popen(
+        [*command, f"outputs_dir={outputs}"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def kill_once_it_draws(process: "subprocess.Popen[bytes]", cache: Path, after_s: float) -> bool:
+    """kill -9 so long after the next block was kept; False when the bake was done first."""
+
+    def kept() -> list[tuple[str, int]]:
+        return sorted((path.name, path.stat().st_mtime_ns) for path in cache.glob("*") if path.exists())
+
+    before, deadline = kept(), time.monotonic() + PATIENCE_S
+    while process.poll() is None and kept() == before:
+        assert time.monotonic() < deadline, "it draws nothing"
+        time.sleep(0.01)
+    time.sleep(after_s)
+    if process.poll() is not None:
+        return False
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    return True
+
+
+@pytest.mark.parametrize(("kills", "n_samples"), [(1, 600_000), pytest.param(20, 3_000_000, marks=pytest.mark.slow)])
+def test_a_killed_bake_goes_on_to_the_same_bits(
+    tmp_path: Path, environment: dict[str, str], kills: int, n_samples: int
+) -> None:
+    rng, outputs, killed = random.Random(kills), tmp_path / "outputs", tmp_path / "killed"
+    for _ in range(kills):
+        process = bake_process(outputs, killed, environment, n_samples)
+        was_killed = kill_once_it_draws(process, outputs / "cache" / "truth", rng.uniform(0, 0.2))
+        assert was_killed, "the bake was over before it could be killed"
+    assert not killed.exists()
+    assert bake_process(outputs, killed, environment, n_samples).wait(PATIENCE_S) == 0
+    whole = tmp_path / "whole"
+    assert bake_process(tmp_path / "elsewhere", whole, environment, n_samples).wait(PATIENCE_S) == 0
+    assert data_of(killed) == data_of(whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "killed", "outputs", "whole"]

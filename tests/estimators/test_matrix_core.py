@@ -1,0 +1,165 @@
+"""The matrix core against a chain that holds every third and fourth cumulant, written out index by index."""
+
+from itertools import permutations
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from estimators.matrix_core import MatrixCoreProp
+from estimators.parts.fallback import price
+from estimators.parts.lean_sources import largest_part
+from tests.support.dense_chain import Dense
+from tests.support.estimators import (
+    draw,
+    in_double,
+)
+from whest.metering.meter import meter
+
+SHRINK = 2.0
+FORMS: tuple[Literal["full"], Literal["lean"]] = ("full", "lean")
+
+
+class DenseMatrixCore(Dense):
+    """κ₃ with n³ entries and κ₄ with n⁴, the latter rebuilt from B at every layer."""
+
+    def run(self, weights: np.ndarray) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+        depth, n, _ = weights.shape
+        mean, c, k3, b = np.zeros(n), np.eye(n), np.zeros((n,) * 3), None
+        rows, thirds, cores = [], [], []
+        for index, stored in enumerate(weights.astype(np.float64)):
+            w = stored.T
+            mean, s, gram = w @ mean, w @ c @ w.T, w @ w.T
+            z3 = np.einsum("ia,jb,kc,abc->ijk", w, w, w, k3, optimize=True)
+            z4 = np.zeros((n,) * 4) if b is None else self.paired(w @ b @ w.T, gram)
+            number = self.more_numbers(mean, np.maximum(np.diag(s), 1e-10))
+            m, q = self.all_moments(number, s, z3, z4)
+            if index == depth - 1:
+                rows.append(m[1] * (self.radial(n, 1) if depth > 1 else 1))
+                break
+            if index == 0 and self.sphere:
+                m, q = self.turned(m, q)
+            mean, c, k3, fourth = self.cumulants(number, s, z3, m, q)
+            if b is not None:
+                self.add_feed(k3, number, w @ b @ w.T, gram, np.diag(b).mean())
+            start = -6 / (n + 2) * gram if self.sphere else 0 * gram
+            b = self.matrix(number, s, z3, m, q, fourth, gram, start if b is None else w @ b @ w.T)
+            rows.append(mean * self.radial(n, 1))
+            thirds.append(k3)
+            cores.append(b)
+        return np.stack(rows), thirds, cores
+
+    def more_numbers(self, mean: np.ndarray, variance: np.ndarray) -> dict[tuple[int, int], np.ndarray]:
+        number = self.numbers(mean, variance)
+        s = np.sqrt(variance)
+        a = mean / s
+        number[5, 1] = -(a**3 - 3 * a) * np.exp(-a * a / 2) / np.sqrt(2 * np.pi) / s**4
+        number[5, 2], number[5, 3] = 2 * number[4, 1], 6 * number[3, 1]
+        return number
+
+    def all_moments(self, w: dict, s: np.ndarray, z3: np.ndarray, z4: np.ndarray) -> tuple[dict, dict]:
+        n = len(s)
+        d3, d4 = np.einsum("iii->i", z3), np.einsum("iiii->i", z4)
+        m = {p: w[0, p] + d3 * w[3, p] / 6 + d4 * w[4, p] / 24 for p in (1, 2, 3, 4)}
+        q = {ab: np.zeros((n, n)) for ab in ((1, 1), (2, 1), (2, 2), (3, 1))}
+        for (a, b), target in q.items():
+            for i, j in permutations(range(n), 2):
+                u, v = [w[k, a][i] for k in range(6)], [w[k, b][j] for k in range(6)]
+                r, iij, ijj = s[i, j], z3[i, i, j], z3[i, j, j]
+                weights = {
+                    (1, 1): r, (2, 1): iij / 2, (1, 2): ijj / 2, (2, 2): r**2 / 2 + z4[i, i, j, j] / 4,
+                    (3, 1): z4[i, i, i, j] / 6, (1, 3): z4[i, j, j, j] / 6,
+                    (4, 1): r * d3[i] / 6, (1, 4): r * d3[j] / 6,
+                    (3, 2): r * iij / 2, (2, 3): r * ijj / 2, (3, 3): r**3 / 6 + r * z4[i, i, j, j] / 4,
+                    (5, 1): r * d4[i] / 24, (1, 5): r * d4[j] / 24,
+                    (2, 4): iij * d3[j] / 12 + r * z4[i, j, j, j] / 6,
+                    (4, 2): ijj * d3[i] / 12 + r * z4[i, i, i, j] / 6,
+                    (5, 2): r**2 * d3[i] / 12, (2, 5): r**2 * d3[j] / 12,
+                }  # fmt: skip
+                target[i, j] = sum(weight * u[k] * v[o] for (k, o), weight in weights.items())
+        return m, q
+
+    def add_feed(self, k3: np.ndarray, w: dict, d: np.ndarray, gram: np.ndarray, level: float) -> None:
+        """⅓·Σ of v_i Ĝ_jk over the three choices of i, off the slices, which are exact already."""
+        v = w[2, 1] * (np.diag(d) + level * np.diag(gram)) / 4
+        gated = np.outer(w[1, 1], w[1, 1]) * gram
+        for i, j, k in permutations(range(len(d)), 3):
+            k3[i, j, k] += (v[i] * gated[j, k] + v[j] * gated[i, k] + v[k] * gated[i, j]) / 3
+
+    def matrix(
+        self, w: dict, s: np.ndarray, z3: np.ndarray, m: dict, q: dict, fourth: np.ndarray, g: np.ndarray, d: np.ndarray
+    ) -> np.ndarray:
+        n, on, bend = len(s), w[1, 1], w[2, 1]
+        e, f = w[1, 2] - 2 * m[1] * on, w[2, 2] - 2 * m[1] * bend
+        rho = fourth.sum(axis=1)
+        b = np.diag((1 - SHRINK / n) * (6 / (n + 4) * rho - 3 / ((n + 2) * (n + 4)) * rho.sum()))
+        for j, k in permutations(range(n), 2):
+            total = 0.0
+            for x, y in ((j, k), (k, j)):
+                total += q[3, 1][x, y] - 3 * m[1][x] * q[2, 1][x, y] - 3 * (m[2][x] - 2 * m[1][x] ** 2) * q[1, 1][x, y]
+                total += bend[x] * on[y] * s[x, y] * sum(e[i] * s[i, x] for i in range(n) if i not in (x, y))
+            for i in range(n):
+                if i not in (j, k):
+                    total += on[j] * on[k] * (e[i] * z3[i, j, k] + (f[i] - 2 * on[i] ** 2) * s[i, j] * s[i, k])
+                total += on[j] * on[k] * f[i] * (d[i, i] * g[j, k] + g[i, i] * d[j, k]) / 12
+            b[j, k] = 6 / (n + 4) * total
+        return b
+
+
+@pytest.mark.parametrize(("sphere", "width", "depth"), [(True, 8, 4), (False, 8, 3), (True, 5, 2)])
+def test_equals_the_dense_chain(sphere: bool, width: int, depth: int) -> None:
+    weights = draw(80, width, depth).weights
+    expected, _, _ = DenseMatrixCore(True, sphere).run(weights)
+    found = in_double(MatrixCoreProp(sphere, SHRINK, "full", True, 0).means, weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_lean_sources_keep_all_where_their_rank_allows_it() -> None:
+    """At a width below the rank nothing is left out, in the means, the slices or the contraction."""
+    weights = draw(81, 12, 4).weights
+    full, lean = (in_double(MatrixCoreProp(True, SHRINK, form, True, 0).means, weights) for form in FORMS)
+    np.testing.assert_allclose(lean, full, rtol=1e-8)
+
+
+def test_lean_sources_leave_little_out_at_a_real_width() -> None:
+    weights = draw(82, 64, 4).weights
+    full, lean = (
+        in_double(MatrixCoreProp(True, SHRINK, True, is_lean, 0).means, weights)[-1] for is_lean in (False, True)
+    )
+    assert 0 < np.linalg.norm(lean - full) < 0.002 * np.linalg.norm(full)
+
+
+def test_largest_part_is_a_low_rank_matrix_itself() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(20, 3)) @ rng.normal(size=(3, 20))
+    with jax.enable_x64(True):
+        z, across = largest_part(jnp.asarray(x), 3)
+    np.testing.assert_allclose(np.asarray(z) @ np.asarray(across).T, x, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_cost_is_the_docstring_s(form: Literal["full", "lean"]) -> None:
+    """Products of n×n matrices as counted by hand: carried and sliced sources, S, G, D, pairs and contractions."""
+    n, depth, lean = 128, 5, form == "lean"
+    pairs, each = depth * (depth - 1) // 2, 2 if lean else 3
+    carry, sliced = each * pairs - (depth - 1), each * (depth - 1) * (depth - 2) // 2
+    layers = 2 * (depth - 1) + depth - 2 + 2 * (depth - 1) + depth - 2
+    contracted = 2 * (depth - 1) * (depth - 2) // 2
+
+    def products(third_in_core: bool) -> float:
+        run = MatrixCoreProp(True, SHRINK, form, third_in_core, 0).means
+        cost = meter(run)(jax.ShapeDtypeStruct((depth, n, n), jnp.float32))
+        return sum(charge.flops for charge in cost.charges if charge.operation == "dot_general") / (2 * n**3)
+
+    narrow = 9 if lean else 0.5  # Z and L, of 16 or 17 columns; products with vectors
+    assert 0 <= products(third_in_core=False) - (carry + sliced + layers) < narrow
+    assert products(third_in_core=True) - products(third_in_core=False) == pytest.approx(contracted, abs=0.5 * narrow)
+
+
+def test_sources_are_lean_where_full_ones_cost_more_than_the_floor() -> None:
+    estimator, shape = MatrixCoreProp(True, 8, "auto", None, None), (4, 64, 64)
+    full = price(MatrixCoreProp(True, 8, "full", None, None), shape)
+    assert estimator.sized(10 * full, shape).sources == "full"
+    assert estimator.sized(10 * full - 10, shape).sources == "lean"

@@ -1,0 +1,199 @@
+"""Pages in a real Chromium: they sort, change theme, fit a phone and load nothing; and are pictured for docs/.
+
+`make screenshots` keeps the pictures.
+"""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # MLflow's and greenlet's
+]
+SCORE = 3
+"""The column of scores in the table of MLPs, counted from 1."""
+SWEEP = ("estimator=mean_prop,cov_prop,monte_carlo", "budget=1e9,1e10", "dataset.n_mlps=4", "tracking=none")
+ATTACK = "</script><script>document.title='broken into'</script><img src=x onerror=\"document.title='broken into'\">"
+PATIENCE_MS = 120_000
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as library:
+        chromium = library.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS)
+        yield chromium
+        chromium.close()
+
+
+class Visit:
+    """A page opened in the browser, with what it complained of and asked for."""
+
+    def __init__(self, browser: Any, path: Path, width: int = 1180, scheme: str = "light") -> None:
+        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+        assert self.requests == [path.as_uri()]
+
+    def column(self, number: int, table: str = "table") -> list[str]:
+        cells = self.page.locator(f"{table} tbody tr td:nth-child({number})")
+        return cells.evaluate_all("cells => cells.map(cell => cell.dataset.sort)")
+
+    def ground(self) -> str:
+        return self.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    def ink(self) -> str:
+        return self.page.evaluate("getComputedStyle(document.querySelector('.pictures svg text')).fill")
+
+    def overflows(self) -> bool:
+        return self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+
+
+def keep(visit: Visit, name: str, tmp_path: Path, height: int) -> None:
+    """A picture for docs/ where WHEST_SCREENSHOTS asks for it, else for nobody."""
+    folder = ROOT / os.environ.get("WHEST_SCREENSHOTS", tmp_path)
+    visit.page.set_viewport_size({"width": 1180, "height": height})
+    visit.page.evaluate("window.scrollTo(0, 0)")
+    visit.page.screenshot(path=folder / name)
+    assert (folder / name).stat().st_size > 20_000, "an empty page would be smaller"
+
+
+def test_a_runs_page(browser: Any, whest: Callable[..., Any], tmp_path: Path) -> None:
+    run = whest("estimator=cov_prop", "tracking=none")
+    assert run.exit_code == 0, run.err
+    path, scores = (
+        run.folder / "report.html",
+        [row["final_layer_mse"] * 0.1 for row in run.report["results"]["per_mlp"]],
+    )
+    visit = Visit(browser, path)
+    keep(visit, "page-run.png", tmp_path, 1560)
+    mlps = "section:has(> h2#mlps) table"
+    header = visit.page.locator(f"{mlps} th").nth(SCORE - 1)
+    assert header.get_attribute("aria-sort") == "none"
+
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert [float(score) for score in visit.column(SCORE, mlps)] == pytest.approx(sorted(scores))
+    header.locator("button").focus()
+    visit.page.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "descending"
+    assert [float(score) for score in visit.column(SCORE, mlps)] == pytest.approx(sorted(scores, reverse=True))
+    visit.page.keyboard.press("Shift+Tab")
+    visit.page.keyboard.press("Space")
+    assert visit.column(2, mlps) == sorted(row["mlp_name"] for row in run.report["results"]["per_mlp"])
+    assert header.get_attribute("aria-sort") == "none"
+
+    light = visit.ground(), visit.ink()
+    visit.page.get_by_role("button", name="Dark theme").click()
+    dark = visit.ground(), visit.ink()
+    assert light[0] != dark[0]
+    assert light[1] != dark[1]
+    assert visit.page.evaluate("localStorage.getItem('whest-theme')") == "dark"
+    visit.page.reload()
+    assert (visit.ground(), visit.ink()) == dark
+    assert Visit(browser, path, scheme="dark").ground() == dark[0]
+
+    assert visit.page.locator("svg:not([aria-label])").count() == 0
+    assert visit.page.locator("svg").evaluate_all("all => all.every(svg => svg.getBoundingClientRect().height > 30)")
+    assert visit.page.locator("h1").count() == 1
+    visit.page.locator("summary").first.click()
+    assert visit.page.get_by_text("lambda_flops_per_second").is_visible()
+    for width in (1180, 375, 320):
+        visit.page.set_viewport_size({"width": width, "height": 800})
+        assert not visit.overflows(), width
+    assert visit.complaints == []
+
+
+def test_a_sweeps_page(browser: Any, whest: Callable[..., Any], tmp_path: Path) -> None:
+    sweep = whest("-m", *SWEEP)
+    assert sweep.exit_code == 0, sweep.err
+    visit = Visit(browser, sweep.sweep / "sweep.html")
+    keep(visit, "page-sweep.png", tmp_path, 1100)
+    visit.page.get_by_role("button", name="score").first.click()
+    scores = [float(score) for score in visit.column(4) if score]
+    assert len(scores) == 6
+    assert scores == sorted(scores)
+    visit.page.set_viewport_size({"width": 375, "height": 800})
+    assert not visit.overflows()
+    visit.page.get_by_role("link", name="0", exact=True).click()
+    visit.page.wait_for_selector("h2#mlps")
+    assert visit.complaints == []
+
+
+def test_a_strangers_words_stay_words(browser: Any, whest: Callable[..., Any], tmp_path: Path) -> None:
+    source = f"class Estimator:\n    def predict(self, mlp, budget):\n        raise ValueError({ATTACK!r})\n"
+    (tmp_path / "mine.py").write_text(source)
+    run = whest("debug=tiny", "estimator=file", "estimator.path=mine.py", 'estimator.name="<img src=x>"')
+    assert run.exit_code == 1
+    visit = Visit(browser, run.folder / "report.html")
+    assert visit.page.title().startswith("<img src=x> on fresh")
+    assert visit.page.locator("img").count() == 0
+    assert ATTACK in visit.page.inner_text("main")
+    assert visit.complaints == []
+
+
+@pytest.fixture
+def ui(tmp_path: Path, outputs: Path, environment: dict[str, str]) -> Iterator[str]:
+    """`job=ui` on the test's own store and a free port; what comes out is the address it printed."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "whest", "job=ui", f"port={port}", f"outputs_dir={outputs}"]
+    with (tmp_path / "ui.log").open("w") as log:
+        server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        wait_until_it_answers(f"http://127.0.0.1:{port}/health", server)
+        yield next(line for line in (tmp_path / "ui.log").read_text().splitlines() if line.startswith("http"))
+    finally:
+        server.terminate()
+        assert server.wait(PATIENCE_MS / 1000) == 0
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0, "MLflow's server outlived the job"
+
+
+def wait_until_it_answers(address: str, server: subprocess.Popen[bytes]) -> None:
+    for _ in range(600):
+        assert server.poll() is None, "the server ended"
+        try:
+            with urllib.request.urlopen(address, timeout=60):
+                return
+        except OSError:
+            time.sleep(0.5)
+    pytest.fail(f"nothing answers at {address}")
+
+
+def test_mlflows_ui_shows_the_columns_that_matter_and_leads_to_the_page(
+    whest: Callable[..., Any], request: pytest.FixtureRequest, browser: Any
+) -> None:
+    run = whest("debug=tiny", "tracking=mlflow", "estimator=cov_prop")
+    assert run.exit_code == 0, run.err
+    page = browser.new_page(viewport={"width": 2400, "height": 900})
+    page.set_default_timeout(PATIENCE_MS)
+    page.goto(request.getfixturevalue("ui"))
+    for name in ("Description", "score", "score_se", "ratio_to_sampling", "flop_budget"):
+        page.wait_for_selector(f".ag-header-cell:has-text('{name}')")
+    page.locator("a", has_text="cov_prop warmup").first.click()
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name="open this run's page").click()
+    frame = opened.value.frame_locator("iframe")
+    frame.locator("h1", has_text="cov_prop on fresh").wait_for(timeout=PATIENCE_MS)
+    frame.get_by_role("button", name="theme").click(timeout=PATIENCE_MS)
+    assert frame.locator("html").get_attribute("data-theme") in ("dark", "light")

@@ -1,0 +1,349 @@
+"""Pages: whatever text comes in, the same HTML with only text in it comes out; nothing is loaded; each run has one."""
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from whest.page import (
+    Cell,
+    Code,
+    Column,
+    Fact,
+    Facts,
+    Gauge,
+    Headline,
+    Page,
+    Picture,
+    Section,
+    Table,
+    Text,
+    literal,
+    new_figure,
+    render,
+)
+from whest.page.charts import svg_of
+from whest.page.failures import shorten
+from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
+from whest.page.render import clean, table_cells
+from whest.tasks.whitebox.answers import MAX_POINTS, answer_blocks, choose
+from whest.tasks.whitebox.figures import Answers
+
+Whest = Callable[..., Any]
+ATTACKS = (
+    "<script>alert(1)</script>",
+    "</pre></style></script><img src=x onerror=alert(1)>",
+    "\"><svg onload='alert(1)'>",
+    "{{ 7 * 7 }}{% raw %}",
+    "javascript:alert(1)",
+    "$\\frac{$ \x00\x1b[31m\u202e\ud800",
+)
+
+
+class Outline(HTMLParser):
+    """What a browser would build: tags with their attributes' names, every address, every word."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, tuple[str, ...]]] = []
+        self.attributes: list[tuple[str, str, str]] = []
+        self.words = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, tuple(name for name, _ in attrs)))
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+    def all(self, name: str) -> list[str]:
+        return [value for _, attribute, value in self.attributes if attribute == name]
+
+
+def page_saying(text: str) -> Page:
+    """A block of every kind, with the same text wherever text can stand."""
+    figure, axes = new_figure()
+    axes.plot([1, 2], [1, 3], label=literal(text) or "line")
+    axes.legend()
+    return Page(
+        title=text,
+        subtitle=text,
+        kind=text,
+        blocks=[
+            Headline(text, text, text, facts=[Fact(text, text, f"x{text}")]),
+            Gauge(text, 0.3, 0.1, text),
+            Section(
+                text,
+                [
+                    Table([Column(text, f"x{text}"), "n"], [[text, 1], [Cell(text, text), 2]], f"x{text}"),
+                    Picture(figure, text, f"x{text}"),
+                    Text(text),
+                    Code(text, f"x{text}"),
+                    Code(text, f"x{text}", is_folded=True),
+                    Facts([(text, text)], f"x{text}"),
+                ],
+                note=f"x{text}",
+            ),
+        ],
+    )
+
+
+@pytest.fixture(scope="module")
+def harmless() -> Outline:
+    return Outline(render(page_saying("word")))
+
+
+def assert_inert(text: str, harmless: Outline) -> str:
+    page = render(page_saying(text))
+    outline = Outline(page)
+    words = {("span", ("class",)), ("text", ("style", "x", "y", "transform"))}  # a word more, a label's line more
+    found, known = (Counter(tag for tag in o.tags if tag not in words) for o in (outline, harmless))
+    assert found == known
+    assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
+    return page
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_an_attack_is_only_text(text: str, harmless: Outline) -> None:
+    page = assert_inert(text, harmless)
+    page.encode()
+    assert "\x00" not in page
+    assert "\u202e" not in page
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.text(min_size=1, max_size=40))
+def test_no_text_changes_the_pages_structure(harmless: Outline, text: str) -> None:
+    assert_inert(text, harmless)
+
+
+def assert_self_contained(page: str) -> None:
+    outline = Outline(page)
+    assert not {tag for tag, _ in outline.tags} & {"link", "iframe", "object", "embed", "base", "form"}
+    assert all(source.startswith("data:") for source in outline.all("src"))
+    assert all(href.startswith("#") for href in outline.all("href") if "://" not in href and not href.endswith(".html"))
+    assert not re.search(r"@import|url\(\s*['\"]?(?!#)", page)
+    assert "http://" not in page
+    ids = outline.all("id")
+    assert len(ids) == len(set(ids))
+    assert {href[1:] for href in outline.all("href") if href.startswith("#")} <= set(ids)
+
+
+def test_a_page_loads_nothing_and_allows_no_script_but_its_own() -> None:
+    page = render(page_saying("word"))
+    assert_self_contained(page)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.S)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = html.unescape(re.findall(r'Security-Policy" content="(.*?)"', page)[0])
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_the_same_page_is_the_same_file() -> None:
+    assert render(page_saying("word")) == render(page_saying("word"))
+
+
+def test_a_charts_colours_are_the_themes() -> None:
+    figure, axes = new_figure()
+    for colour in (INK, ACCENT, MUTED, ALARM, GRID, *SERIES, "black"):
+        axes.plot([1, 2], [1, 2], color=colour)
+    svg = svg_of(figure, "lines")
+    assert not re.search(r"#[0-9a-f]{6}", svg)
+    style = render(page_saying("word"))
+    for name in set(re.findall(r"var\((--[\w-]+)\)", svg)):
+        assert f"{name}: light-dark(" in style
+
+
+@pytest.mark.parametrize("theme", [0, 1])
+def test_text_is_readable_in_both_themes(theme: int) -> None:
+    pairs = dict(re.findall(r"--([\w-]+): light-dark\((.*?)\);", render(page_saying("x"))))
+    colours = {name: pair.split(", ")[theme] for name, pair in pairs.items()}
+    for name in ("ink", "soft", "accent", "alarm", "good", *(f"series-{i}" for i in range(3, 9))):
+        for ground in ("paper", "card"):
+            assert contrast(colours[name], colours[ground]) >= 4.5, (name, ground)
+    assert contrast(colours["muted"], colours["card"]) >= 3
+
+
+def contrast(one: str, other: str) -> float:
+    """WCAG's ratio of luminances."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def test_what_runs_is_taken_out_of_a_drawing() -> None:
+    svg = (
+        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" onload="alert(1)">'
+        '<script>alert(1)</script><a xlink:href="javascript:alert(1)"><text>x</text></a><foreignObject/>'
+        '<image xlink:href="http://example.org/x.png"/><path id="p" d="M 0 0.123456 L 1 1" onclick="alert(1)"/>'
+        '<use xlink:href="#p" style="fill: #fafafa"/><g fill="#f0f0f0" style="fill: url(http://x)"/></svg>'
+    )
+    assert svg_of(svg, 'a "word"', 7) == (
+        '<svg role="img" aria-label="a &quot;word&quot;"><image /><path id="f7-0" d="M 0 0.12 L 1 1" />'
+        '<use href="#f7-0" style="fill: #fafafa" /><g fill="#f0f0f0" /></svg>'
+    )
+    with pytest.raises(ValueError, match="SVG"):
+        svg_of("<p/>", "x")
+
+
+def test_cells_sort_by_value_and_read_as_text() -> None:
+    table = Table(["name", "x", "y"], [["b", 1.5e-6, Cell("2 %", 0.02)], ["a", None, Cell("10 %", 0.1)]], "")
+    columns, rows = table_cells(table)
+    assert [is_numeric for _, is_numeric in columns] == [False, True, True]
+    assert [[cell.text for cell in row] for row in rows] == [["b", "1.50e-06", "2 %"], ["a", "–", "10 %"]]
+    assert [[cell.sort for cell in row] for row in rows] == [["b", "1.5e-06", "0.02"], ["a", "", "0.1"]]
+    with pytest.raises(ValueError, match="a row of 1 cells under 2 columns"):
+        table_cells(Table(["a", "b"], [[1]], ""))
+
+
+@pytest.mark.parametrize(
+    ("href", "kept"),
+    [
+        ("0/report.html", True),
+        ("https://example.org/a:b", True),
+        ("#part", True),
+        ("javascript:alert(1)", False),
+        (" JavaScript:alert(1)", False),
+        ("java\nscript:alert(1)", False),
+        ("data:text/html,x", False),
+        ("vbscript:x", False),
+    ],
+)
+def test_a_link_leads_to_a_file_or_a_web_page(href: str, kept: bool) -> None:
+    _, ((cell,),) = table_cells(Table(["a"], [[Cell("x", href=href)]], ""))
+    assert (cell.href == href) is kept
+    assert cell.href is None or kept
+
+
+def test_text_is_cleaned_and_shortened_openly() -> None:
+    assert clean("a\x1b[0m\tb\n\u202e\ud800") == "a\ufffd[0m\tb\n\ufffd\ufffd"
+    assert shorten("x" * 10, 10) == "x" * 10
+    assert "90 characters left out" in shorten("x" * 100, 10)
+
+
+def test_neurons_are_all_drawn_or_a_number_is_given() -> None:
+    assert list(choose(5, 10)) == [0, 1, 2, 3, 4]
+    chosen = choose(10_000, 100)
+    assert len(set(chosen)) == 100
+    assert list(chosen) == list(choose(10_000, 100))
+    truth = np.abs(np.random.default_rng(1).normal(size=(40, 16, 200)))
+    page = render(Page("t", "s", answer_blocks(Answers(truth, truth + 0.1, None))))
+    assert page.count("<use ") < MAX_POINTS + 1000
+    assert f"{int(MAX_POINTS * 0.8) // 16:,} of 8,000, drawn at random" in page
+    assert len(page) < 700_000
+    assert "Layer 16. RMSE 0.1," in page
+
+
+SOURCE = "class Estimator:\n    def predict(self, mlp, budget):\n        {}\n"
+HOSTILE = SOURCE.format(f"raise ValueError({ATTACKS[0] + ATTACKS[1]!r})")
+
+
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")  # MLflow's
+@pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes:DeprecationWarning")  # MLflow's
+def test_a_run_leaves_its_page_on_disk_and_in_mlflow(whest: Whest, outputs: Path) -> None:
+    run = whest("debug=tiny", "tracking=mlflow", "estimator=cov_prop", "seed=null")
+    assert run.exit_code == 0, run.err
+    page, results = (run.folder / "report.html").read_text(), run.report["results"]
+    assert_self_contained(page)
+    words = Outline(page).words
+    for section in ("Error", "Where the FLOPs went", "Prediction against truth", "MLPs", "Reproduce", "Config"):
+        assert f">{section}</h2>" in page
+    assert "Failures" not in words
+    for row in results["per_mlp"]:
+        assert row["mlp_name"] in words
+        assert f'data-sort="{row["final_layer_mse"]!r}"' in page
+    assert f"{results['score']:.2e}" in words
+    assert all(f"Layer {layer}. RMSE" in words for layer in (1, 2, 3))
+    assert "all 32 a layer" in words
+    assert run.report["run_meta"]["protocol_hash"] in words
+    assert f"seed={run.report['run_config']['dataset']['seed']}" in words
+    assert "floor 10%" in words
+    assert page.count(">adjusted final-layer score</text>") == 1, "an axis says what it shows"
+    assert "dot_general" in words
+    assert len(page) < 400_000
+    assert all(label for label in Outline(page).all("aria-label"))
+
+    (stored,) = outputs.glob("mlartifacts/*/artifacts/report.html")
+    assert stored.read_text() == page
+    from mlflow import MlflowClient
+
+    from whest.tracking.runs import MlflowTracking
+    from whest.tracking.ui import open_store, view_state
+
+    client = MlflowClient(f"sqlite:///{outputs / 'mlflow.db'}")
+    _, experiment_id = open_store(MlflowTracking(None, "whest", outputs))
+    (found,) = client.search_runs([experiment_id])
+    link = f"(#/experiments/{experiment_id}/runs/{found.info.run_id}/artifacts/report.html)"
+    assert link in found.data.tags["mlflow.note.content"]
+    assert client.get_experiment(experiment_id).tags["mlflow.sharedViewState.whest"] == view_state()
+    known = {"metrics": found.data.metrics, "params": found.data.params, "tags": found.data.tags}
+    for column in json.loads(view_state())["selectedColumns"]:
+        kind, _, name = column.partition(".")
+        assert kind == "attributes" or name.strip("`") in known[kind], column
+
+    again = whest("job=page", f"path={run.folder}", f"output={outputs / 'again.html'}")
+    assert again.exit_code == 0, again.err
+    assert "Prediction against truth" not in (outputs / "again.html").read_text()
+    assert f"{results['score']:.2e}" in (outputs / "again.html").read_text()
+
+
+def test_a_failed_run_has_a_page_that_says_why(whest: Whest, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(HOSTILE)
+    name = 'estimator.name="<b>$x^{</b>"'
+    run = whest("debug=tiny", "estimator=file", "estimator.path=mine.py", name)
+    assert run.exit_code == 1
+    page = (run.folder / "report.html").read_text()
+    assert_self_contained(page)
+    outline = Outline(page)
+    assert "2 of 2 MLPs failed" in outline.words
+    assert "PREDICT_ERROR" in outline.words
+    assert page.count(ATTACKS[0]) == page.count(ATTACKS[1]) == 0
+    assert ATTACKS[0] in outline.words
+    assert ATTACKS[1] in outline.words
+    assert "<b>$x^{</b>" in outline.words
+    assert sum(tag == "script" for tag, _ in outline.tags) == 1
+    assert not {"b", "img"} & {tag for tag, _ in outline.tags}
+
+
+def test_a_run_without_any_mlp_has_a_page(whest: Whest, tmp_path: Path) -> None:
+    source = SOURCE.format("pass") + "\n    def setup(self, context):\n        raise KeyboardInterrupt\n"
+    (tmp_path / "mine.py").write_text(source)
+    run = whest("debug=tiny", "estimator=file", "estimator.path=mine.py", "isolation=none")
+    assert run.exit_code == 130
+    words = Outline((run.folder / "report.html").read_text()).words
+    assert "Interrupted after 0 of 2 MLPs" in words
+    assert "No MLP was finished" in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["job=page"], "path is missing: say which report, job=page path=RUN_DIR"),
+        (["job=page", "path=nowhere"], "nowhere can't be read"),
+        (["job=ui", "tracking=none"], "tracking=none keeps no runs to show"),
+        (["job=ui", "tracking.uri=http://127.0.0.1:1"], "tracking.uri=http://127.0.0.1:1 is a server"),
+        (["job=ui", "port=0"], "port must be greater than or equal to 1, got 0"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(whest: Whest, outputs: Path, arguments: list[str], complaint: str) -> None:
+    refused = whest(*arguments)
+    assert refused.exit_code != 0
+    assert complaint in refused.err
+    assert refused.files == []

@@ -1,0 +1,1 @@
+"""What tests share: harnesses, made-up data, hostile programs."""

@@ -1,0 +1,230 @@
+"""Many processes, many machines: the same sweep by any launcher gives the same scores. Slow, and real throughout."""
+
+import csv
+import importlib.util
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.places import ROOT
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
+    pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes:DeprecationWarning"),  # MLflow's
+]
+
+Whest = Callable[..., Any]
+BIN = Path(sys.executable).parent
+EIGHT = ("-m", "debug=tiny", "truth=plain", "estimator=mean_prop,monte_carlo", "budget=1e4,1e5,1e6,1e7")
+PATIENCE_S = 900
+NAMESPACES = ("unshare", "-rnum", "--pid", "--fork", "--kill-child", "--mount-proc")
+
+
+TUNED = """
+import jax.numpy as jnp
+
+
+class Estimator:
+    def __init__(self, level: float):
+        self.level = level
+
+    def predict(self, mlp, budget):
+        if self.level > 0.8:
+            raise ValueError("too high")
+        return jnp.full((mlp.depth, mlp.width), self.level)
+"""
+
+
+def needs(module: str) -> pytest.MarkDecorator:
+    found = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(f"hydra_plugins.{module}")
+    return pytest.mark.skipif(not found, reason=f"{module} is not installed: make launchers")
+
+
+def can_unshare() -> bool:
+    found = shutil.which("unshare")
+    return bool(found) and subprocess.run([*NAMESPACES, "true"], capture_output=True).returncode == 0
+
+
+def scores(sweep: Path) -> list[tuple[str, ...]]:
+    with (sweep / "sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["status"] for row in rows] == ["finished"] * 8
+    return [tuple(row[key] for key in ("job", "label", "flop_budget", "score", "score_se")) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
+    """What the basic launcher finds."""
+    place = tmp_path_factory.mktemp("basic")
+    command = [sys.executable, "-m", "whest", *EIGHT, "tracking=none", f"outputs_dir={place}"]
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S, cwd=place)
+    return scores(next(place.glob("sweeps/*/*")))
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        pytest.param("cores", marks=needs("hydra_joblib_launcher")),
+        pytest.param("processes", marks=needs("hydra_submitit_launcher")),
+    ],
+)
+def test_launchers_on_this_machine_give_the_same_scores(
+    whest_process: Whest, expected: list[tuple[str, ...]], launcher: str
+) -> None:
+    outcome = whest_process(*EIGHT, "tracking=mlflow", f"hydra/launcher={launcher}")
+    assert outcome.exit_code == 0, outcome.err
+    assert scores(outcome.sweep) == expected
+    assert set(outcome.mlflow_runs().values()) == {"FINISHED"}
+
+
+@needs("hydra_ray_launcher")
+@pytest.mark.skipif(not can_unshare(), reason="no namespaces of one's own on this machine")
+def test_two_ray_nodes_without_a_common_disk_give_the_same_scores(
+    tmp_path: Path, outputs: Path, environment: dict[str, str], expected: list[tuple[str, ...]]
+) -> None:
+    script = ROOT / "tests" / "support" / "two_nodes.sh"
+    ended = subprocess.run(
+        [*NAMESPACES, "sh", str(script), str(BIN), str(outputs), *EIGHT],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+    lines = {line.split()[0]: line.split()[1:] for line in ended.stdout.splitlines() if line.split()}
+    assert sorted(set(lines["nodes"])) == ["node-a", "node-b"]
+    assert len(lines["nodes"]) == 8
+    assert lines["problems"] == []
+    (sweep,) = outputs.glob("sweeps/*/*")
+    assert scores(sweep) == expected
+    here = list(sweep.glob("*/report.json"))
+    assert len(here) == lines["nodes"].count("node-a"), "the others came by MLflow"
+
+
+@needs("hydra_submitit_launcher")
+def test_slices_of_a_bake_are_jobs(whest_process: Whest, tmp_path: Path) -> None:
+    bake = ("job=bake", "debug=tiny", "truth=plain", "dataset.n_mlps=6")
+    slices = ("-m", *bake, "bake.slice=1/3,2/3,3/3", "output='${outputs_dir}/slice-${hydra:job.num}'")
+    outcome = whest_process(*slices, "hydra/launcher=processes")
+    assert outcome.exit_code == 0, outcome.err
+    parts = ",".join(str(outcome.outputs / f"slice-{i}") for i in range(3))
+    merged = whest_process("job=merge", f"inputs=[{parts}]", "output=merged")
+    assert merged.exit_code == 0, merged.err
+    assert whest_process(*bake, "output=whole").exit_code == 0
+    digests = [
+        [line for line in whest_process("job=info", f"path={name}").out.splitlines() if "sha256" in line]
+        for name in ("merged", "whole")
+    ]
+    assert digests[0] == digests[1] != []
+
+
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[str]:
+    """A PostgreSQL of the test's own, on a socket in a folder: its address for SQLAlchemy."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: make launchers")
+    found = shutil.which("initdb") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
+    if found is None:
+        pytest.skip("PostgreSQL is not installed: make system-deps")
+    binaries, home = Path(found).resolve().parent, Path("/tmp") / f"whest-pg-{secrets.token_hex(4)}"
+    home.mkdir(mode=0o700)
+    as_owner: list[str] = []
+    if os.geteuid() == 0:  # PostgreSQL refuses to be run by root
+        shutil.chown(home, "postgres", "postgres")
+        as_owner = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    try:
+        make = [*as_owner, str(binaries / "initdb"), "-D", str(home / "data"), "-U", "whest", "--auth=trust"]
+        subprocess.run(make, check=True, capture_output=True, cwd="/")
+        options = f"-k {home} -c listen_addresses=''"
+        control = [*as_owner, str(binaries / "pg_ctl"), "-D", str(home / "data"), "-w"]
+        start = [*control, "-l", str(home / "log"), "-o", options, "start"]
+        subprocess.run(start, check=True, capture_output=True, cwd="/")
+        try:
+            yield f"postgresql+psycopg://whest@/postgres?host={home}"
+        finally:
+            subprocess.run([*control, "-m", "fast", "stop"], check=True, capture_output=True, cwd="/")
+    finally:
+        shutil.rmtree(home)
+
+
+@pytest.fixture
+def mlflow_server(postgres: str, tmp_path: Path) -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    store = ("--backend-store-uri", postgres, "--artifacts-destination", str(tmp_path / "artifacts"))
+    command = [str(BIN / "mlflow"), "server", *store, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    environment = os.environ | {"MLFLOW_DISABLE_TELEMETRY": "true"}
+    with (tmp_path / "server.log").open("w") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd=tmp_path)
+        try:
+            _wait_for(f"http://127.0.0.1:{port}/health", server, tmp_path / "server.log")
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
+def _wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            urllib.request.urlopen(address, timeout=5).close()
+            return
+        except OSError:
+            assert server.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.5)
+
+
+@needs("hydra_joblib_launcher")
+def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
+    whest_process: Whest, mlflow_server: str, expected: list[tuple[str, ...]]
+) -> None:
+    from mlflow import MlflowClient
+
+    from whest.tracking.recorded import find_runs
+
+    parallel = ("hydra/launcher=cores", "hydra.launcher.n_jobs=4")
+    outcome = whest_process(*EIGHT, *parallel, "tracking=mlflow", f"tracking.uri={mlflow_server}")
+    assert outcome.exit_code == 0, outcome.err
+    assert "did not take" not in outcome.out + outcome.err
+    assert scores(outcome.sweep) == expected
+    client = MlflowClient(mlflow_server)
+    experiment = client.get_experiment_by_name("whest")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    assert [run.info.status for run in runs] == ["FINISHED"] * 9
+    recorded = find_runs(client, [experiment.experiment_id])
+    assert [run.problem for run in recorded] == [None] * 8, "read back as they were written"
+    ids = ",".join(run.run_id for run in recorded if run.report["run_config"]["flop_budget"] == 1e7)
+    words = ("job=compare", f"compare.runs=[{ids}]", "tracking=mlflow", f"tracking.uri={mlflow_server}")
+    compared = whest_process(*words)
+    assert compared.exit_code == 0, compared.err
+    assert "mean_prop" in compared.out
+
+
+@needs("hydra_optuna_sweeper")
+def test_optuna_tunes_a_knob_and_a_failing_trial_hides_no_other(whest_process: Whest, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TUNED)
+    tune = ("-m", "debug=tiny", "truth=plain", "hydra/sweeper=tune", "estimator=file", "estimator.path=mine.py")
+    knob = ("isolation=none", "+estimator.level=interval(0.0,1.0)", "hydra.sweeper.n_trials=8")
+    outcome = whest_process(*tune, *knob)
+    with (outcome.sweep / "sweep.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 8, outcome.err
+    levels = {float(row["overrides"].partition("level=")[2].split()[0]): row["status"] for row in rows}
+    assert all((status == "failed") == (level > 0.8) for level, status in levels.items())
+    assert "failed" in levels.values(), "else this shows nothing: choose another seed"
+    assert [row["best"] for row in rows].count("best") == 1

@@ -1,0 +1,181 @@
+"""Sweeps: many jobs, one parent run, one table; a job that fails is in the table and hides no other."""
+
+import csv
+import importlib.util
+import json
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
+    pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes:DeprecationWarning"),  # MLflow's
+]
+
+Whest = Callable[..., Any]
+TINY = ("-m", "debug=tiny", "truth=plain")
+SWEEP = (*TINY, "tracking=mlflow")
+JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
+PNG = b"\x89PNG\r\n\x1a\n"
+GOOD = "return jnp.full((mlp.depth, mlp.width), 0.5)"
+SOURCE = "import jax.numpy as jnp\n\n\nclass Estimator:\n    def predict(self, mlp, budget):\n        {}\n"
+needs_joblib = pytest.mark.skipif(
+    importlib.util.find_spec("hydra_plugins") is None
+    or importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None,
+    reason="hydra-joblib-launcher is not installed",
+)
+
+
+def table(outcome: Any) -> list[dict[str, str]]:
+    with (outcome.sweep / "sweep.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def family(outputs: Path) -> tuple[Any, list[Any]]:
+    """The sweep's parent run and its children."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{outputs / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("whest")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    (parent,) = (run for run in runs if "mlflow.parentRunId" not in run.data.tags)
+    children = [run for run in runs if run is not parent]
+    assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
+    return parent, children
+
+
+def parent_files(parent: Any) -> Path:
+    return Path(parent.info.artifact_uri.removeprefix("file://"))
+
+
+def test_a_grid_is_one_parent_with_a_table_a_curve_and_a_child_a_job(whest: Whest, outputs: Path) -> None:
+    from mlflow import MlflowClient
+
+    outcome = whest(*SWEEP, "budget=1e4,1e6", "estimator=mean_prop,cov_prop")
+    assert outcome.exit_code == 0, outcome.err
+    rows = table(outcome)
+    jobs = {(row["estimator"], float(row["flop_budget"])): row for row in rows}
+    assert set(jobs) == {(name, budget) for name in ("mean_prop", "cov_prop") for budget in (1e4, 1e6)}
+    for row in rows:
+        results = json.loads((outcome.sweep / row["job"] / "report.json").read_text())["results"]
+        assert float(row["score"]) == results["score"]
+        assert float(row["score_se"]) == results["adjusted_final_layer_score_se"]
+        assert int(row["n_failed"]) == results["n_failed_mlps"]
+    assert {row["status"] for row in rows} == {"finished"}
+    assert jobs["cov_prop", 1e4]["score"] == jobs["mean_prop", 1e4]["score"], "what it falls back to"
+    assert "sweep of 4 jobs" in outcome.out
+
+    parent, children = family(outputs)
+    assert sorted((run.data.tags["estimator"], run.data.metrics["flop_budget"]) for run in children) == sorted(jobs)
+    assert {run.info.status for run in (parent, *children)} == {"FINISHED"}
+    folder = parent_files(parent)
+    for name in ("sweep.csv", "score_against_budget.png"):
+        assert (folder / name).read_bytes() == (outcome.sweep / name).read_bytes()
+    assert (folder / "score_against_budget.png").read_bytes().startswith(PNG)
+    logged = json.loads((folder / "sweep.json").read_text())
+    assert len(logged["data"]) == 4
+    client = MlflowClient(f"sqlite:///{outputs / 'mlflow.db'}")
+    curve = client.get_metric_history(parent.info.run_id, "score/cov_prop")
+    assert {point.step: point.value for point in curve} == {
+        int(budget): float(row["score"]) for (name, budget), row in jobs.items() if name == "cov_prop"
+    }
+
+
+def test_an_untracked_sweep_has_its_table_and_curve_on_disk(whest: Whest, outputs: Path) -> None:
+    outcome = whest(*TINY, "tracking=none", "estimator=zeros,mean_prop")
+    assert outcome.exit_code == 0, outcome.err
+    assert [row["estimator"] for row in table(outcome)] == ["zeros", "mean_prop"]
+    assert (outcome.sweep / "score_against_budget.png").read_bytes().startswith(PNG)
+    assert not (outputs / "mlflow.db").exists()
+
+
+def write_estimators(tmp_path: Path) -> str:
+    (tmp_path / "good.py").write_text(SOURCE.format(GOOD))
+    (tmp_path / "bad.py").write_text(SOURCE.format("raise ValueError('trouble')"))
+    return "estimator.path=good.py,bad.py,good.py"
+
+
+def assert_one_of_three_failed(outcome: Any, outputs: Path) -> None:
+    assert outcome.exit_code == 1, outcome.err
+    assert "Traceback" not in outcome.err
+    first, failed, last = table(outcome)
+    assert (failed["status"], failed["n_failed"]) == ("failed", "2")
+    assert "bad.py" in failed["overrides"]
+    for row in (first, last):
+        assert (row["status"], row["n_failed"]) == ("finished", "0")
+        assert float(row["score"]) > 0
+    assert "sweep of 3 jobs" in outcome.out
+    parent, children = family(outputs)
+    assert sorted(run.info.status for run in children) == ["FAILED", "FINISHED", "FINISHED"]
+    assert parent.info.status == "FAILED"
+    assert (parent_files(parent) / "sweep.csv").exists()
+
+
+def test_a_failing_estimator_is_in_the_table_and_hides_no_other(
+    whest_process: Whest, outputs: Path, tmp_path: Path
+) -> None:
+    outcome = whest_process(*SWEEP, "estimator=file", "isolation=none", write_estimators(tmp_path))
+    assert_one_of_three_failed(outcome, outputs)
+
+
+def test_a_wrong_config_in_one_job_is_in_the_table_and_hides_no_other(whest: Whest) -> None:
+    outcome = whest(*TINY, "tracking=none", "estimator=zeros", "budget=1e6,-1,1e7")
+    assert outcome.exit_code == 2, outcome.err
+    assert "budget must be greater than or equal to 1, got -1" in outcome.err
+    first, failed, last = table(outcome)
+    assert (first["status"], failed["status"], last["status"]) == ("finished", "failed", "finished")
+    assert "budget=-1" in failed["overrides"]
+    assert failed["score"] == ""
+    assert "sweep of 3 jobs" in outcome.out
+
+
+def test_a_sweep_that_cannot_be_composed_leaves_no_run_open(whest_process: Whest, outputs: Path) -> None:
+    outcome = whest_process(*SWEEP, "estimator=zeros", "estimator.foo=1,2")
+    assert outcome.exit_code == 2
+    assert "estimator.foo is not a key" in outcome.err
+    if (outputs / "mlflow.db").exists():
+        assert "RUNNING" not in outcome.mlflow_runs().values()
+
+
+@pytest.mark.filterwarnings("ignore:Callback SweepCallback.on_multirun_start raised MlflowException")  # Hydra's
+def test_a_sweep_without_its_server_still_has_its_table(whest: Whest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    outcome = whest(*SWEEP, "tracking.uri=http://127.0.0.1:9", "estimator=zeros,random")
+    assert outcome.exit_code == 0, outcome.err
+    assert [row["status"] for row in table(outcome)] == ["finished", "finished"]
+    assert "http://127.0.0.1:9" in outcome.out
+
+
+@pytest.mark.slow
+@needs_joblib
+def test_parallel_jobs_share_a_fresh_store(whest_process: Whest, outputs: Path) -> None:
+    outcome = whest_process(*SWEEP, *JOBLIB, "estimator=zeros,mean_prop")
+    assert outcome.exit_code == 0, outcome.err
+    assert "did not take" not in outcome.out
+    assert [row["status"] for row in table(outcome)] == ["finished"] * 2
+    parent, children = family(outputs)
+    assert [run.info.status for run in (parent, *children)] == ["FINISHED"] * 3
+    assert (parent_files(parent) / "sweep.json").exists()
+
+
+def test_a_jobs_failure_travels_between_processes() -> None:
+    """A parallel launcher sends it back pickled; one that can't be unpickled takes the whole pool down."""
+    from whest.errors import JobFailedError
+
+    failure = JobFailedError("the estimator failed")
+    copy = pickle.loads(pickle.dumps(failure))
+    assert (copy.exit_code, str(copy)) == (failure.exit_code, str(failure)) == (1, "the estimator failed")
+
+
+@pytest.mark.slow
+@needs_joblib
+def test_a_failing_parallel_job_is_in_the_table_and_hides_no_other(
+    whest_process: Whest, outputs: Path, tmp_path: Path
+) -> None:
+    outcome = whest_process(*SWEEP, *JOBLIB, "estimator=file", "isolation=none", write_estimators(tmp_path))
+    assert_one_of_three_failed(outcome, outputs)

@@ -1,0 +1,242 @@
+"""Tracking: what MLflow remembers of a run, and what a failing or half-made store costs: never the result."""
+
+import json
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
+    pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes:DeprecationWarning"),  # MLflow's
+]
+
+Whest = Callable[..., Any]
+TRACKED = ("debug=tiny", "truth=plain", "tracking=mlflow")
+SOURCE = "import jax.numpy as jnp\n\n\nclass Estimator:\n    def predict(self, mlp, budget):\n        {}\n"
+NO_SERVER = "tracking.uri=http://127.0.0.1:9"
+
+
+def recorded(outputs: Path, experiment: str = "whest") -> list[Any]:
+    """The store's runs, as any MLflow client sees them."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{outputs / 'mlflow.db'}")
+    found = client.get_experiment_by_name(experiment)
+    assert found is not None, f"no experiment {experiment}"
+    return list(client.search_runs([found.experiment_id]))
+
+
+def artifacts(outputs: Path, run: Any) -> Path:
+    """Where the run's artifacts are; below the outputs folder, or they would be scattered."""
+    folder = Path(run.info.artifact_uri.removeprefix("file://"))
+    assert folder.is_relative_to(outputs)
+    return folder
+
+
+# --- what is remembered ---
+
+
+def test_a_runs_figures_are_all_in_mlflow(whest: Whest, outputs: Path) -> None:
+    outcome = whest(*TRACKED, "budget=1e6", "estimator=mean_prop", "participant=ada")
+    assert outcome.exit_code == 0, outcome.err
+    report = outcome.report
+    (run,) = recorded(outputs)
+    assert run.info.status == "FINISHED"
+    assert run.info.end_time >= run.info.start_time > 0
+
+    results, metrics = report["results"], run.data.metrics
+    numbers = {name: value for name, value in results.items() if type(value) in (int, float)}
+    assert {"score", "adjusted_final_layer_score_se", "ratio_to_sampling", "n_failed_mlps"} <= set(numbers)
+    unsteady = {"compile_time_s", "peak_memory_bytes"}
+    for name in set(numbers) - unsteady:
+        assert metrics[name] == numbers[name], name
+    for name, value in results["failure_breakdown"].items():
+        assert metrics[f"failures/{name}"] == value
+    wanted = {"flop_budget": 1e6, "lambda_flops_per_second": 1e11, "width": 16, "depth": 3, "n_mlps": 2}
+    assert {name: metrics[name] for name in wanted} == wanted
+
+    params = run.data.params
+    for name in ("flop_budget", "width", "depth", "n_mlps", "round", "participant"):
+        assert params[name] == str(report["run_config"][name])
+    assert params["estimator.target"] == "estimators.mean_prop.MeanProp"
+    assert params["dataset.sha256"] == report["run_config"]["dataset"]["sha256"]
+
+    tags = run.data.tags
+    assert (tags["estimator"], tags["round"], tags["participant"]) == ("mean_prop", "warmup", "ada")
+    assert tags["protocol_hash"] == report["run_meta"]["protocol_hash"]
+    assert tags["code_version"] == (report["run_meta"]["code_version"] or report["run_meta"]["whest_version"])
+
+
+def test_a_runs_layers_files_and_dataset_are_in_mlflow(whest: Whest, outputs: Path) -> None:
+    from mlflow import MlflowClient
+
+    outcome = whest(*TRACKED, "estimator=mean_prop")
+    assert outcome.exit_code == 0, outcome.err
+    report, (run,) = outcome.report, recorded(outputs)
+
+    client = MlflowClient(f"sqlite:///{outputs / 'mlflow.db'}")
+    steps = {point.step: point.value for point in client.get_metric_history(run.info.run_id, "layer_mse")}
+    assert steps == dict(enumerate(report["results"]["per_layer_mse"], start=1))
+
+    folder = artifacts(outputs, run)
+    for name in ("report.json", "config.yaml"):
+        assert (folder / name).read_bytes() == (outcome.folder / name).read_bytes()
+    figures = {path.name: path.read_bytes() for path in (outcome.folder / "figures").iterdir()}
+    assert figures == {path.name: path.read_bytes() for path in (folder / "figures").iterdir()}
+    table = json.loads((folder / "per_mlp.json").read_text())
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [row["mlp"] for row in rows] == [row["mlp_name"] for row in report["results"]["per_mlp"]]
+    assert [row["final_layer_mse"] for row in rows] == pytest.approx(
+        [row["final_layer_mse"] for row in report["results"]["per_mlp"]]
+    )
+
+    (entry,) = run.inputs.dataset_inputs
+    dataset = report["run_config"]["dataset"]
+    assert entry.dataset.name == "fresh"
+    assert dataset["sha256"].startswith(entry.dataset.digest)
+    assert len(entry.dataset.digest) >= 8
+    assert json.loads(entry.dataset.source)["seed"] == 0
+    assert json.loads(entry.dataset.profile)["n_mlps"] == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "override", "exit_code", "status"),
+    [
+        ("return mlp.weights[0][: mlp.depth] * 2", "budget=1", 0, "FINISHED"),
+        ("raise ValueError('trouble')", "lam=0", 1, "FAILED"),
+    ],
+)
+def test_a_runs_status_says_how_it_ended(
+    whest: Whest, outputs: Path, tmp_path: Path, body: str, override: str, exit_code: int, status: str
+) -> None:
+    (tmp_path / "mine.py").write_text(SOURCE.format(body))
+    outcome = whest(*TRACKED, "estimator=file", "estimator.path=mine.py", "isolation=none", override)
+    assert outcome.exit_code == exit_code, outcome.err
+    (run,) = recorded(outputs)
+    assert run.info.status == status
+    folder = artifacts(outputs, run)
+    assert (folder / "report.json").read_bytes() == (outcome.folder / "report.json").read_bytes()
+    assert "did not take" not in outcome.out
+
+
+def test_ctrl_c_before_the_first_mlp_is_a_killed_run_with_a_report(whest: Whest, outputs: Path, tmp_path: Path) -> None:
+    source = SOURCE.format("pass") + "\n    def setup(self, context):\n        raise KeyboardInterrupt\n"
+    (tmp_path / "mine.py").write_text(source)
+    outcome = whest(*TRACKED, "estimator=file", "estimator.path=mine.py", "isolation=none")
+    assert outcome.exit_code == 130, outcome.err
+    assert outcome.report["results"]["per_mlp"] == []
+    assert outcome.report["results"]["score"] is None
+    assert "did not take" not in outcome.out
+    (run,) = recorded(outputs)
+    assert run.info.status == "KILLED"
+
+
+def test_runs_gather_in_a_store_and_an_experiment_of_ones_own(whest: Whest, outputs: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "else" / "where"
+    for estimator in ("zeros", "random"):
+        store = (f"tracking.uri=sqlite:///{elsewhere / 'mlflow.db'}", "tracking.experiment=mine")
+        outcome = whest(*TRACKED, f"estimator={estimator}", *store)
+        assert outcome.exit_code == 0, outcome.err
+    runs = recorded(elsewhere, "mine")
+    assert sorted(run.data.tags["estimator"] for run in runs) == ["random", "zeros"]
+    assert all((artifacts(elsewhere, run) / "report.json").exists() for run in runs)
+    assert not (outputs / "mlflow.db").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["else", "outputs"]
+
+
+def test_tracking_none_leaves_no_store(whest: Whest, outputs: Path) -> None:
+    outcome = whest("debug=tiny", "truth=plain", "tracking=none", "estimator=zeros")
+    assert outcome.exit_code == 0, outcome.err
+    assert sorted(path.name for path in outputs.iterdir()) == ["cache", "runs"]
+
+
+# --- what may go wrong ---
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_is_not_there_costs_the_record_not_the_result(whest: Whest) -> None:
+    outcome = whest(*TRACKED, NO_SERVER, "estimator=zeros")
+    assert outcome.exit_code == 0, outcome.err
+    assert "WARNING" in outcome.out
+    assert "http://127.0.0.1:9 did not take this run" in outcome.out
+    assert outcome.report["results"]["score"] > 0
+    assert len(list((outcome.folder / "figures").glob("*.png"))) == 3
+
+
+def test_a_damaged_store_costs_the_record_not_the_result(whest: Whest, outputs: Path) -> None:
+    outputs.mkdir()
+    (outputs / "mlflow.db").write_bytes(b"this is no database" * 100)
+    outcome = whest(*TRACKED, "estimator=zeros")
+    assert outcome.exit_code == 0, outcome.err
+    assert "did not take this run" in outcome.out
+    assert outcome.report["results"]["score"] > 0
+    assert (outputs / "mlflow.db").read_bytes() == b"this is no database" * 100
+
+
+def test_what_a_killed_first_run_left_is_no_hindrance(whest: Whest, outputs: Path) -> None:
+    outputs.mkdir()
+    (outputs / "mlflow.draft.db").write_bytes(b"SQLite format 3\x00 and then the power went")
+    (outputs / "mlflow.lock").touch()
+    outcome = whest(*TRACKED, "estimator=zeros")
+    assert outcome.exit_code == 0, outcome.err
+    assert "did not take" not in outcome.out
+    assert len(recorded(outputs)) == 1
+
+
+def start(tmp_path: Path, outputs: Path, environment: dict[str, str], *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "whest", *TRACKED, f"outputs_dir={outputs}", *more],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_two_first_runs_at_the_same_time_both_get_in(
+    tmp_path: Path, outputs: Path, environment: dict[str, str]
+) -> None:
+    processes = [start(tmp_path, outputs, environment, f"estimator={name}") for name in ("zeros", "mean_prop")]
+    texts = [process.communicate(timeout=300)[0] for process in processes]
+    for process, text in zip(processes, texts, strict=True):
+        assert process.returncode == 0, text
+        assert "did not take" not in text
+    runs = recorded(outputs)
+    assert sorted((run.data.tags["estimator"], run.info.status) for run in runs) == [
+        ("mean_prop", "FINISHED"),
+        ("zeros", "FINISHED"),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", range(5))
+def test_a_first_run_killed_at_any_moment_leaves_a_usable_store(
+    whest: Whest, tmp_path: Path, outputs: Path, environment: dict[str, str], trial: int
+) -> None:
+    """The moments lie in the few seconds after the store's lock was taken, when the store is made and filled."""
+    process = start(tmp_path, outputs, environment, "estimator=zeros")
+    while not (outputs / "mlflow.lock").exists() and process.poll() is None:
+        time.sleep(0.01)
+    time.sleep(random.Random(trial).uniform(0, 4))
+    process.kill()
+    process.communicate()
+    outcome = whest(*TRACKED, "estimator=mean_prop", "hydra.run.dir=again")
+    assert outcome.exit_code == 0, outcome.err
+    assert "did not take" not in outcome.out
+    statuses = {run.data.tags["estimator"]: run.info.status for run in recorded(outputs)}
+    assert statuses["mean_prop"] == "FINISHED"
+    for killed in outputs.glob("runs/*/*/report.json"):
+        json.loads(killed.read_text())
