@@ -42,7 +42,8 @@ launchers: $(STAMP)  ## add joblib, submitit, Ray, Optuna and PostgreSQL's drive
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[joblib,submitit,ray,optuna,postgres]'
 
 system-deps: $(STAMP)  ## install what the slow tests need of Debian: Chromium, PostgreSQL
-	apt-get install --yes --no-install-recommends chromium postgresql
+	apt-get update --quiet
+	apt-get install --yes --no-install-recommends chromium postgresql bubblewrap
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 
 screenshots: $(STAMP)  ## make the pictures of pages in docs/ anew, in a real browser

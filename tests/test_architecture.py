@@ -33,7 +33,7 @@ DOORS = {
     "pyarrow": ("dataset.formats",),
 }
 """Where a library may be imported."""
-FREE_OF_JAX = ("scoring", "cases", "cost", "document", "report", "display", "page", "tracking", "boards", "sweeps")
+FREE_OF_JAX = "scoring cases cost document report display page tracking boards sweeps compare".split()
 """Nothing here imports JAX, whatever it imports in turn."""
 FOR_THE_PEER = ("isolation/sandbox.py", "isolation/channel.py", "isolation/peer_worker.py")
 """The peer's interpreter runs these files: the standard library and NumPy alone."""
