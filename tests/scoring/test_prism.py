@@ -100,7 +100,7 @@ def test_a_batch_that_is_not_finite_is_charged_twice_the_uniform_rate(bad: float
         (scored(8.0, 200.0), "104 bits per byte"),
         (scored(0.0), "0 bits per byte"),
         (scored(8.0, -20.0), "-6 bits per byte"),
-        (scored(8.0, 4.0, whole=False), "it was stopped before"),
+        (scored(8.0, 4.0, whole=False), "it was stopped before the end"),
     ],
 )
 def test_degenerate_runs_have_failed(score: PrismScore, reason: str) -> None:
