@@ -44,7 +44,7 @@ def program(name: str) -> str:
     [
         ("no/such/python", "estimator.python=no/such/python: no such file"),
         ("false", "has no whestbench"),
-        ("echo", "is no Python interpreter"),
+        ("echo", "is not a Python interpreter"),
     ],
 )
 def test_an_interpreter_without_the_peer_is_refused_with_the_remedy(python: str, words: str) -> None:
