@@ -136,7 +136,7 @@ def test_hub_dataset_is_read_from_its_snapshot(snapshot: Path, repo: str) -> Non
 
 
 def test_hub_dataset_that_is_not_there_is_refused(snapshot: Path) -> None:
-    with pytest.raises(ConfigError, match=r"dataset\.repo=owner/other .* can't be had"):
+    with pytest.raises(ConfigError, match=r"dataset\.repo=owner/other .* can't be downloaded"):
         HubDataset("owner/other", COMMIT, cache_dir=str(snapshot)).load()
 
 

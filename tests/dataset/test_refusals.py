@@ -293,7 +293,7 @@ def test_member_twice_is_refused(tmp_path: Path) -> None:
     save(tiny(), tmp_path / "a.npz")
     with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("weights.npy", b"")
-    with pytest.raises(ConfigError, match="two members of one name"):
+    with pytest.raises(ConfigError, match="two members with the same name"):
         load(tmp_path / "a.npz")
 
 
