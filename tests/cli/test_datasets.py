@@ -53,7 +53,7 @@ def test_truth_without_error_bars_leaves_a_valid_report(whest: Whest, tmp_path: 
         (["dataset=file", "dataset.path=part"], "job=merge"),
         (["dataset=file", "dataset.path=set", "dataset.split=test"], "Its splits are: public"),
         (["dataset=file", "dataset.path=set", "dataset.range=[1,9]"], "dataset.range=[1,9]"),
-        (["dataset=file", "dataset.path=set", "truth.n_samples=10"], "the dataset brings its own truth"),
+        (["dataset=file", "dataset.path=set", "truth.n_samples=10"], "the dataset has its own truth"),
         (["dataset=hub", "dataset.repo=a/b"], "dataset.revision=null is not pinned"),
         (["job=merge", "output=new"], "inputs is empty"),
         (["job=merge", "inputs=[part]"], "output is missing"),

@@ -110,7 +110,7 @@ def counted_from_zero(dataset: Dataset) -> Dataset:
         return dataset
     if dataset.protocol_version == "2.0":
         raise ConfigError(
-            f"dataset.range must start at 0 for seed protocol 2.0, got {first}: the place of an MLP determines its weights"
+            f"dataset.range must start at 0 for seed protocol 2.0, got {first}: its MLPs depend on their place"
         )
     rows = tuple(replace(row, index=row.index - first) for row in dataset.rows)
     return replace(dataset, rows=rows, source=ShiftedWeights(dataset.source, first))
