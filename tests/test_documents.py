@@ -25,7 +25,7 @@ USE = (DOCS / "use.md").read_text()
 LONGEST_README = 130
 NOT_RUN = {
     "make test": "it is what runs this",
-    "make peer": "an environment of its own; tests/test_peer_real.py needs it",
+    "make peer": "an environment of its own; tests/isolation/test_peer_real.py needs it",
     "leaderboard=ari": "a board of the exams that aren't run here",
     "make run": "its command is the first of docs/start.md",
     "make ui": "a server; tests/test_page_browser.py and docs/start.md start it",

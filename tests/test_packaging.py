@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.places import ROOT
+
 pytestmark = pytest.mark.slow
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.places import ROOT
 from tests.support.recorded_store import Store
 
 pytestmark = [

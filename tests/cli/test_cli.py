@@ -257,7 +257,7 @@ def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Pat
     build_group(values, "tracking", outputs=settings.outputs)
     assert build_group(values, "truth").n_samples >= 2
     build_group(values, "dataset", **({"seed": 0} if values["dataset"].get("seed", 0) is None else {}))
-    if choice != "whestbench":  # that one needs the peer: tests/test_peer.py
+    if choice != "whestbench":  # that one needs the peer: tests/isolation/test_peer.py
         made = estimator_spec(values["estimator"]).create()
         assert hasattr(made, "predict") or hasattr(made, "update") or hasattr(made, "learn"), vars(made)
     for key, swept in (hydra.sweeper.get("params") or {}).items() if group == "experiment" else ():

@@ -182,7 +182,7 @@ def test_a_cost_has_the_peers_sum() -> None:
 
 def test_what_the_peers_interpreter_runs_needs_numpy_and_the_peer_alone() -> None:
     allowed = {"numpy", "flopscope", "whestbench", "ml_dtypes"}  # the last where it is installed
-    for name in ("wire.py", "sandbox.py", "peer/worker.py"):
+    for name in ("channel.py", "sandbox.py", "peer_worker.py"):
         tree = ast.parse((PACKAGE / name).read_text())
         names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.places import ROOT
+
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
 
 CHROMIUM = shutil.which("chromium")

@@ -201,8 +201,8 @@ ON_EIGHT_DEVICES = """
 import sys
 import jax
 import numpy as np
-from whest.dataset import FreshDataset
-from whest.fast_truth import FastTruth
+from whest.dataset.sources import FreshDataset
+from whest.truth.fast import FastTruth
 assert jax.device_count() == 8
 dataset = FreshDataset(width=64, depth=3, seed=5, n_mlps=1).load()
 mlp = dataset.mlp(dataset.rows[0])
