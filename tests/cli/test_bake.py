@@ -1,4 +1,4 @@
-"""Baking: stopped, sliced, merged or not, the same rows bit for bit."""
+"""Baking gives the same rows bit for bit, also if it is stopped, sliced or merged."""
 
 import os
 import random
@@ -188,7 +188,7 @@ def bake_process(outputs: Path, output: Path, environment: dict[str, str], n_sam
 
 
 def kill_once_it_draws(process: "subprocess.Popen[bytes]", cache: Path, after_s: float) -> bool:
-    """kill -9 so long after the next block was kept; False when the bake was done first."""
+    """kill -9 this long after the next block was kept; False if the bake finished before."""
 
     def kept() -> list[tuple[str, int]]:
         return sorted((path.name, path.stat().st_mtime_ns) for path in cache.glob("*") if path.exists())

@@ -1,4 +1,4 @@
-"""Stored datasets on the command line: scored, merged, combined, described; and the hub's, from a snapshot."""
+"""Stored datasets on the command line: score, merge, combine, describe; and a dataset of the hub from a snapshot."""
 
 import json
 import sys
@@ -111,7 +111,7 @@ def test_info_describes_a_slice(whest: Whest, tmp_path: Path) -> None:
 
 @pytest.fixture
 def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache as huggingface_hub lays it out: files among the blobs, a snapshot of links, a tag; and no network."""
+    """A cache in huggingface_hub's layout: blobs, a snapshot of links to them, a tag; without network."""
     pytest.importorskip("huggingface_hub")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     save(tiny(3), tmp_path / "set")

@@ -1,4 +1,4 @@
-"""Paired statistics: laws that hold for any scores, textbook values, and intervals that miss as often as they say."""
+"""Paired statistics: laws that hold for any scores, textbook values, and the coverage of the intervals."""
 
 import math
 from itertools import pairwise
@@ -144,7 +144,7 @@ def test_an_interval_holds_its_ends() -> None:
 
 
 def test_bias_and_noise_come_apart_without_bias_of_their_own() -> None:
-    """Known: bias² 4e-4 on every neuron, noise 1e-3, truth off by 2e-4 on average; three seeds."""
+    """Known values: bias² 4e-4 on every neuron, noise 1e-3, a mean error of the truth of 2e-4; three seeds."""
     rng = np.random.default_rng(8)
     n_seeds, n_mlps, width = 3, 400, 64
     truth_error = rng.normal(0, math.sqrt(2e-4), (n_mlps, width))

@@ -11,7 +11,7 @@ from whest.truth.rotations import bases_together
 from whest.truth.truth import BLOCK_FLOPS, BLOCK_SAMPLES
 
 REPLICATES = 8
-"""The fewest replicates for a standard error, if `n_samples` pays for so many."""
+"""The fewest replicates for a standard error, if `n_samples` pays for this many."""
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,7 @@ def _open_single(path: Path) -> StoredSplit:
 
 
 def _split_document(one: StoredSplit, config: str) -> dict[str, Any]:
-    """The split's own metadata. Its config has a name of its own, so that `datasets` can download one split alone."""
+    """The split's own metadata. Each config has another name, so that `datasets` can download one split alone."""
     kept = _without(one.header, COUNTED + OF_A_SLICE + OF_A_FORMAT + SHARED + ("split",))
     created = one.header.document.get("created_at_utc")
     return {
