@@ -38,7 +38,7 @@ from whest.tracking.recorded import RecordedRun, read_report
 
 @dataclass(frozen=True)
 class Ran:
-    """A run whose recipe promotes the first of two candidates: untrained, while the second knows every pair."""
+    """A run whose recipe promotes the first of two candidates: it is untrained, and the second knows every pair."""
 
     folder: Path
     paths: dict[str, Path]
