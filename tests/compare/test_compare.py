@@ -140,8 +140,8 @@ def test_an_interrupted_run_is_compared_on_what_it_finished(whest: Whest, tmp_pa
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((), "compare.runs=None must name two runs"),
-        (("compare.runs=[zeros]",), "must name two runs"),
+        ((), "compare.runs=None must name at least two runs"),
+        (("compare.runs=[zeros]",), "must name at least two runs"),
         (
             ("compare.runs=[zeros,nothing]",),
             "'nothing': neither a file or folder, nor an MLflow run id, nor an estimator",
