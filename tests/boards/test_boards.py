@@ -146,7 +146,7 @@ def test_a_verdict_is_kept_with_its_reason_and_can_be_taken_back(whest: Whest, t
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["job=leaderboard", "leaderboard=prism"], "leaderboard=prism has no runs: there are runs of whest"),
+        (["job=leaderboard", "leaderboard=prism"], "leaderboard=prism has no runs, there are runs of whest"),
         (
             ["job=leaderboard", "leaderboard.protocol=12e300"],
             "leaderboard.protocol=12e300 is no track of this board: choose one",
