@@ -121,7 +121,7 @@ def _describe_one(path: Path, run_id: str, report: ImportedReport, most: int) ->
     n_rows = len(report.document["results"]["per_mlp"])
     lines = [
         f"imported  {path} as run {run_id}: score {score}, {n_rows} MLPs, protocol {report.meta.protocol_hash}",
-        *(f"          disagrees with itself: {problem}" for problem in problems[:most]),
+        *(f"          inconsistent: {problem}" for problem in problems[:most]),
     ]
     if len(problems) > most:
         lines.append(f"          and {len(problems) - most} more, in the run's tag `disagrees` and its report.json")

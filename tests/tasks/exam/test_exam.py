@@ -219,7 +219,7 @@ def test_a_changed_row_is_found(ran: Ran, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(json.dumps(document))
     problem = read_report(tmp_path).problem
     assert problem is not None
-    assert "its rows make it" in problem
+    assert "but its rows give" in problem
 
 
 @pytest.mark.parametrize(("limit", "refused"), [(10, "too large"), (16_000_000, None)])
