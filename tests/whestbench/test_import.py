@@ -236,7 +236,7 @@ def test_what_does_not_add_up_is_said_in_words(words: str, tmp_path: Path) -> No
         ('{"run_config": {}, "results": {"per_mlp": []}}', "no results.per_mlp"),
         ('{"run_config": {}, "results": {"per_mlp": [3]}}', "not an object"),
         ('{"run_config": {}, "results": {"per_mlp": [{}]}}', "mlp_index"),
-        ('{"run_meta": {"protocol_hash": "x"}}', "whest's own report"),
+        ('{"run_meta": {"protocol_hash": "x"}}', "is a report of whest"),
         (json.dumps(changed(report(MIXED), lambda r: r["run_config"].update(flop_budget=-1))), "flop_budget"),
         (json.dumps(changed(report(MIXED), lambda r: r["results"]["per_mlp"][0].update(flops_used="x"))), "flops_used"),
     ],

@@ -7,7 +7,6 @@ from typing import Literal
 from matplotlib.figure import Figure
 
 Tone = Literal["plain", "good", "warn", "bad"]
-
 Value = str | float | int | bool | None
 
 

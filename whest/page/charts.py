@@ -20,15 +20,10 @@ from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 
 WIDTH = 4.5
 """Inches: on a phone a point is then about a pixel, so labels stay readable."""
-
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
-
 XML = "{http://www.w3.org/XML/1998/namespace}"
-
 URL = re.compile(r"url\(#([^)]+)\)")
-
 LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
-
 TEXTUAL = ("text", "tspan", "title", "desc")
 
 NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "grid"} | {
@@ -36,7 +31,6 @@ NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "gr
 }
 
 VARIABLES = {colour: f"var(--{name})" for colour, name in NAMES.items()} | {"#000000": "var(--ink)"}
-
 ACTIVE = {f"{SVG}{name}" for name in ("script", "foreignObject", "a", "animate", "set", "style")}
 
 STYLE: dict[Any, Any] = {

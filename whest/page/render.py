@@ -19,7 +19,6 @@ from whest.page.blocks import Block, Cell, Column, Gauge, Page, Picture, Section
 from whest.page.charts import draw_gauge, svg_of
 
 TEMPLATES = Path(__file__).parent / "templates"
-
 BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
 """They turn the text around them, so that a name could pose as another."""
 
