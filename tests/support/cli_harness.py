@@ -20,6 +20,8 @@ from typing import Any
 import absl.logging
 import pytest
 
+from tests.support.places import ROOT
+
 # optax brings absl, whose log handler closes the stream it was made with when Hydra configures logging anew, unless
 # that is the process's own: it would be pytest's.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
