@@ -33,17 +33,17 @@ def run(
     it is scored in this process, as trusted code.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    told = [word for word in words if isinstance(word, str)]
+    overrides = [word for word in words if isinstance(word, str)]
     configs = [word for word in words if not isinstance(word, str)]
-    if len(configs) > 1 or (configs and told):
+    if len(configs) > 1 or (configs and overrides):
         raise ConfigError("run takes command-line words, or one composed config: whest.run(whest.compose(…))")
-    config = dict(configs[0]) if configs else compose(*told)
+    config = dict(configs[0]) if configs else compose(*overrides)
     job = read_settings(config).job
     if job != "score":
         raise ConfigError(f"job={job} gives no report: whest.run is for job=score, python -m whest does the others")
     place = Path(folder) if folder is not None else _new_folder(read_settings(config).outputs)
-    command = shlex.join(["python", "-m", "whest", *told]) if not configs and estimator is None else ""
-    experiment = build(config, place, told, command)
+    command = shlex.join(["python", "-m", "whest", *overrides]) if not configs and estimator is None else ""
+    experiment = build(config, place, overrides, command)
     return carry_out(experiment if estimator is None else with_estimator(experiment, estimator), place)
 
 
