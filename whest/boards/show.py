@@ -17,6 +17,7 @@ from whest.boards.entries import Status
 from whest.boards.page import board_page
 from whest.boards.policies import Row
 from whest.files import write_atomically
+from whest.notation import plus_minus
 from whest.page import render
 
 COLOURS: dict[Status, str] = {
@@ -87,8 +88,6 @@ def print_board(board: Board, folder: Path, console: Console) -> None:
 
 
 def _table(board: Board) -> Table:
-    from whest.notation import plus_minus
-
     weighted = any(row.weight is not None for row in board.rows)
     table = Table(box=None, header_style="bold")
     names = ["rank", "participant", "estimator", "score", *["weight"] * weighted, "runs", "status", "run", "note"]

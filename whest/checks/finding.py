@@ -30,7 +30,7 @@ def worst(findings: Sequence[Finding]) -> Status:
 def summary(findings: Sequence[Finding], unit: str) -> str:
     counts = {status: sum(finding.status == status for finding in findings) for status in get_args(Status)}
     parts = [f"{counts['ok']} of {len(findings)} {unit} are fine"]
-    parts += [f"{counts['warn']} warn"] if counts["warn"] else []
+    parts += [f"{counts['warn']} with a warning"] if counts["warn"] else []
     parts += [f"{counts['fail']} failed"] if counts["fail"] else []
     return ", ".join(parts)
 

@@ -15,8 +15,13 @@ from whest.notation import figure, plus_minus, short_path
 from whest.page.palette import GRID, INK, MUTED, SERIES
 from whest.sweeps.table import SweepRow
 
+Rows = Sequence[SweepRow]
+MARKERS = "osD^vP*X"
+MOST_FLOORS, MOST_CURVES = 6, 16
+"""With more curves the legend would be longer than the picture: then one colour per estimator, points without lines."""
 
-def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: Console) -> None:
+
+def print_sweep(rows: Rows, best: list[str], folder: Path, console: Console) -> None:
     table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
     for column in ("job", "estimator", "budget", "score", "failed", "best", "status"):
         table.add_column(column, justify="left" if column in ("estimator", "best", "status") else "right")
@@ -34,12 +39,6 @@ def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: 
     for line in best:
         console.print(escape(line), soft_wrap=True)
     console.print(f"saved    {short_path(folder / 'sweep.csv')}, sweep.html and figures", soft_wrap=True)
-
-
-Rows = Sequence[SweepRow]
-MARKERS = "osD^vP*X"
-MOST_FLOORS, MOST_CURVES = 6, 16
-"""With more curves the legend would be longer than the picture: then one colour per estimator, points without lines."""
 
 
 def save_figures(rows: Rows, folder: Path) -> list[Path]:
