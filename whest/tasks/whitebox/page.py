@@ -80,7 +80,7 @@ def _notices(document: Json) -> list[Block]:
 
 def _import_notices(imported: Json) -> list[Block]:
     notices: list[Block] = [
-        Text(f"Imported from the WhestBench report {imported['from']}. It was not run by whest.", "warn")
+        Text(f"Imported from {imported['from']}, a WhestBench report. It was not run by whest.", "warn")
     ]
     if imported["problems"]:
         notices.append(Text(f"Its figures are inconsistent: {'; '.join(imported['problems'][:8])}.", "bad"))
