@@ -146,7 +146,7 @@ def test_a_verdict_is_kept_with_its_reason_and_can_be_taken_back(whest: Whest, t
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["job=leaderboard", "leaderboard=prism"], "leaderboard=prism has no runs: there are runs of whest"),
+        (["job=leaderboard", "leaderboard=prism"], "leaderboard=prism has no runs, there are runs of whest"),
         (
             ["job=leaderboard", "leaderboard.protocol=12e300"],
             "leaderboard.protocol=12e300 is no track of this board: choose one",
@@ -159,7 +159,7 @@ def test_a_verdict_is_kept_with_its_reason_and_can_be_taken_back(whest: Whest, t
         (["job=judge"], "judge.run is missing"),
         (["job=judge", "judge.run=0"], "judge.verdict is missing"),
         (["job=judge", "judge.run=00e45", "judge.verdict=invalid"], "judge.run=00e45 is none of the 8 runs"),
-        (["job=judge", "judge.run=''", "judge.verdict=invalid"], "judge.run= fits 8 runs"),
+        (["job=judge", "judge.run=''", "judge.verdict=invalid"], "judge.run= matches 8 runs"),
         (["job=judge", "judge.run=0", "judge.verdict=guilty"], "judge.verdict must be 'disqualified', 'invalid'"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_baked_dataset_scores_as_the_seeds_it_came_from(whest: Whest, tmp_path
 def test_what_is_drawn_is_not_drawn_again(whest: Whest, tmp_path: Path) -> None:
     whest(*TINY, "dataset.n_mlps=2", f"output={tmp_path / 'two'}")
     more = whest(*TINY, "dataset.n_mlps=3", f"output={tmp_path / 'three'}")
-    assert more.out.count("was there") == 2
+    assert more.out.count("already drawn") == 2
     assert more.out.count(" of 3 ") == 3
 
 

@@ -170,7 +170,7 @@ def test_a_server_that_is_not_there_costs_the_record_not_the_result(whest: Whest
     outcome = whest(*TRACKED, NO_SERVER, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
     assert "WARNING" in outcome.out
-    assert "http://127.0.0.1:9 did not take this run" in outcome.out
+    assert "http://127.0.0.1:9 did not store this run" in outcome.out
     assert outcome.report["results"]["score"] > 0
     assert len(list((outcome.folder / "figures").glob("*.png"))) == 3
 
@@ -180,7 +180,7 @@ def test_a_damaged_store_costs_the_record_not_the_result(whest: Whest, outputs: 
     (outputs / "mlflow.db").write_bytes(b"this is no database" * 100)
     outcome = whest(*TRACKED, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not take this run" in outcome.out
+    assert "did not store this run" in outcome.out
     assert outcome.report["results"]["score"] > 0
     assert (outputs / "mlflow.db").read_bytes() == b"this is no database" * 100
 

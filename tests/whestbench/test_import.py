@@ -212,8 +212,8 @@ SPOILT: dict[str, Callable[[Json], Any]] = {
     "has 3 layers": lambda r: r["results"]["per_mlp"][0].update(per_layer_mse=[0.1, 0.2, 0.3]),
     "results.per_layer_mse is not": lambda r: r["results"]["per_layer_mse"].append(1.0),
     "failure_breakdown.error is 3": lambda r: r["results"]["failure_breakdown"].update(error=3),
-    "no flag is set, though 2.275 s": lambda r: r["results"]["per_mlp"][3].update(time_exhausted=False),
-    "time_exhausted is set, though no limit": lambda r: r["results"]["per_mlp"][0].update(time_exhausted=True),
+    "no flag is set, but 2.275 s": lambda r: r["results"]["per_mlp"][3].update(time_exhausted=False),
+    "time_exhausted is set, but no limit": lambda r: r["results"]["per_mlp"][0].update(time_exhausted=True),
     "are both set": lambda r: r["results"]["per_mlp"][4].update(time_exhausted=True),
     "is set beside the error": lambda r: r["results"]["per_mlp"][6].update(time_exhausted=True),
     "over the budget of 1000": lambda r: r["results"]["per_mlp"][5].update(combined_budget_exhausted=False),
@@ -236,7 +236,7 @@ def test_what_does_not_add_up_is_said_in_words(words: str, tmp_path: Path) -> No
         ('{"run_config": {}, "results": {"per_mlp": []}}', "no results.per_mlp"),
         ('{"run_config": {}, "results": {"per_mlp": [3]}}', "not an object"),
         ('{"run_config": {}, "results": {"per_mlp": [{}]}}', "mlp_index"),
-        ('{"run_meta": {"protocol_hash": "x"}}', "whest's own report"),
+        ('{"run_meta": {"protocol_hash": "x"}}', "is a report of whest"),
         (json.dumps(changed(report(MIXED), lambda r: r["run_config"].update(flop_budget=-1))), "flop_budget"),
         (json.dumps(changed(report(MIXED), lambda r: r["results"]["per_mlp"][0].update(flops_used="x"))), "flops_used"),
     ],
@@ -316,9 +316,9 @@ def test_disagreement_is_a_tag_a_line_and_no_rank(imported: dict[str, Any], stor
     client, experiment_id = store.connect()
     run = read_run(client, imported["flattered"].run_id)
     assert "results.adjusted_final_layer_score is 1e-09" in run.tags["disagrees"]
-    assert "its rows make it" in str(run.problem)
+    assert "but its rows give" in str(run.problem)
     lines = describe(list(imported.values()))
-    assert any("disagrees with itself: results.adjusted" in line for line in lines)
+    assert any("inconsistent: results.adjusted" in line for line in lines)
     assert any("left out" in line and "notes.json" in line for line in lines)
     entries = [read_entry(found) for found in find_runs(client, [experiment_id])]
     board = make_board(WhestPolicy(protocol=None, deadline=None, supersedes=[]), entries)

@@ -118,7 +118,7 @@ def test_budget_pays_for_updates_alone() -> None:
 
 
 def test_a_budget_below_one_step_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="buys no step: one update costs"):
+    with pytest.raises(ConfigError, match="is too small: one update costs"):
         scored(task_of("Bigram", budget=10))
 
 
@@ -252,7 +252,7 @@ def test_spans_cover_every_row_once() -> None:
 def test_page_and_console_say_it(pairs: tuple[Any, Path]) -> None:
     report, folder = pairs
     page = (folder / "report.html").read_text()
-    assert "What it expects" in page
+    assert "Predictions" in page
     assert "bits per byte" in page
     assert (folder / "figures" / "online_loss.png").exists()
     assert any("bits per byte" in row[0] for row in report.view.rows(report))

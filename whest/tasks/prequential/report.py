@@ -1,4 +1,4 @@
-"""A prequential report: a row a block, the loss of every batch, and what was held out."""
+"""A prequential report: one row per block, the loss of every batch, and predictions on held-out text."""
 
 import math
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ class PrequentialReport(Report[Block, PrismScore]):
 
     @property
     def has_errors(self) -> bool:
-        """A run that was stopped has no score; one that is degenerate has failed."""
+        """Whether a finished run has no valid score. An interrupted run is no error."""
         return self.score.failure is not None and self.meta.status == "finished"
 
     @property
@@ -26,7 +26,7 @@ class PrequentialReport(Report[Block, PrismScore]):
         return list(online_run(self.cases).online_loss)
 
     def series(self) -> dict[str, Sequence[float]]:
-        """Batch by batch would be thousands: block by block."""
+        """One value per block: there are thousands of batches."""
         return {"block_bpb": [self.block_bpb(case) for case in self.cases]}
 
     def block_bpb(self, case: Block) -> float:

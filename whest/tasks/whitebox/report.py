@@ -1,4 +1,4 @@
-"""A white-box report: a row an MLP, with its errors, compute, flags, times and what it printed."""
+"""A white-box report: one row per MLP, with its errors, compute, flags, times and printed output."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -68,7 +68,7 @@ def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> Json
 
 
 def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> str:
-    """Why a case that raised nothing was zeroed all the same."""
+    """Why a case without an exception counts as failed."""
     prediction, timing = case.prediction, case.prediction.timing
     was = "it was not run" if prediction.refused else "its answer doesn't count"
     reasons = {
@@ -76,10 +76,10 @@ def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> 
         if prediction.cost.flops > limits.budget
         else f"it was stopped at {prediction.cost.flops:.6g} FLOPs: its next operation goes over {limits.budget:.6g}",
         "time_exhausted": f"it took {timing.wall_time_s:.4g} s, the limit is {limits.wall_time_limit_s} s",
-        "residual_wall_time_exhausted": f"{timing.residual_wall_time_s:.4g} s of residual time are over the cap of "
+        "residual_wall_time_exhausted": f"{timing.residual_wall_time_s:.4g} s of residual time are over the limit of "
         f"{limits.residual_wall_time_limit_s} s",
         "combined_budget_exhausted": f"effective compute {scored.effective_compute:.6g} (FLOPs and residual time at "
-        f"{limits.lam:.3g} FLOPs a second) is over the budget of {limits.budget:.6g}",
+        f"{limits.lam:.3g} FLOPs per second) is over the budget of {limits.budget:.6g}",
     }
     found = [reasons[name] for name, is_set in asdict(scored.flags).items() if is_set]
     return f"{'; '.join(found)}: {was}"
@@ -95,7 +95,7 @@ def _failure_json(failure: Failure) -> Json:
 
 
 def _sampling_breakdown(cases: Sequence[WhiteboxCase], flops_per_sample: float) -> Json:
-    """What the truth cost: FLOPs always, seconds only for what was drawn in this run."""
+    """The cost of the truth: FLOPs for all of it, seconds only for the part that was drawn in this run."""
     drawn = [case.sampling_time_s for case in cases if case.sampling_time_s is not None]
     n_samples = sum(case.truth.n_samples for case in cases)
     timing = timing_json(Timing(backend_time_s=sum(drawn))) if drawn else NO_TIMES
