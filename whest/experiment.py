@@ -121,8 +121,9 @@ def draw(report: AnyReport, folder: Path) -> None:
 def save_run_page(report: AnyReport, folder: Path) -> None:
     """Leave report.html beside report.json. A page that can't be made is a warning: the report is safe."""
     try:
-        parts = report.view.page(report.document, report)
-        save_page(run_page(report.document, parts, composed_config(folder)), folder / PAGE)
+        document = report.to_json()
+        parts = report.view.page(document, report)
+        save_page(run_page(document, parts, composed_config(folder)), folder / PAGE)
     except Exception as error:
         LOG.warning("%s could not be made (%s: %s); the report is safe", folder / PAGE, type(error).__name__, error)
 

@@ -7,14 +7,15 @@ import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+
+from whest.document import HostJson
 
 PACKAGE = Path(__file__).parent
 """Where whest's own code is."""
 
 
 @cache
-def describe_host() -> dict[str, Any]:
+def describe_host() -> HostJson:
     """The report's `run_meta.host`; what can't be found out is null."""
     import jax
     import psutil
