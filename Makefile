@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PORT ?= 5000
 
-.PHONY: help setup run test test-all check format ui launchers system-deps screenshots bench peer wheel clean-cache
+.PHONY: help setup run test test-all check format ui launchers system-deps screenshots bench schema peer wheel clean-cache
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,9 @@ screenshots: $(STAMP)  ## make the pictures of pages in docs/ anew, in a real br
 
 bench: $(STAMP)  ## regenerate the README's figures
 	$(BIN)/python benchmarks/frontier.py
+
+schema: $(STAMP)  ## write docs/report.schema.json from the types of report.json
+	$(BIN)/python -m whest.document > docs/report.schema.json
 
 peer: $(STAMP)  ## install whestbench into outputs/peer, for the tests and benchmarks against it
 	$(BIN)/python benchmarks/peer.py

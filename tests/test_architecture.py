@@ -15,7 +15,7 @@ from tests.support.places import ROOT
 
 PACKAGE = ROOT / "whest"
 FLOORS = """
-errors files host notation progress limits document cost mlp
+schema results document errors files host notation progress limits cost mlp
 config metering truth cases dataset estimator scoring learner isolation
 page report display tracking tasks experiment
 starter whestbench checks boards compare sweeps api cli __main__
@@ -33,7 +33,7 @@ DOORS = {
     "pyarrow": ("dataset.formats",),
 }
 """Where a library may be imported."""
-FREE_OF_JAX = "scoring cases cost document report display page tracking boards sweeps compare".split()
+FREE_OF_JAX = "schema results document scoring cases cost report display page tracking boards sweeps compare".split()
 """Nothing here imports JAX, whatever it imports in turn."""
 FOR_THE_PEER = ("isolation/sandbox.py", "isolation/channel.py", "isolation/peer_worker.py")
 """The peer's interpreter runs these files, so they import only the standard library and NumPy."""

@@ -7,14 +7,15 @@ import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+
+from whest.document import HostJson
 
 PACKAGE = Path(__file__).parent
 """The folder of whest's own code."""
 
 
 @cache
-def describe_host() -> dict[str, Any]:
+def describe_host() -> HostJson:
     """The report's `run_meta.host`. A value that can't be found is None."""
     import jax
     import psutil

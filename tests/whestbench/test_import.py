@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.documents import check_document
 from whest.boards.board import make_board
 from whest.boards.entries import read_entry
 from whest.boards.policies import WhestPolicy
@@ -299,6 +300,13 @@ def test_reports_become_runs_that_read_back_whole(imported: dict[str, Any], stor
     place = Path(run.tags["run_folder"])
     assert read_report(place).problem is None
     assert "Imported from better.json" in (place / "report.html").read_text()
+
+
+def test_translated_reports_fit_their_types(imported: dict[str, Any], store: MlflowTracking) -> None:
+    written = list(store.outputs.glob("imported/*/report.json"))
+    assert len(written) == sum(fate.report is not None for fate in imported.values()) > 1
+    for path in written:
+        assert check_document(path)["mode"] == "import"
 
 
 def test_old_reports_keep_their_own_rule(imported: dict[str, Any], store: MlflowTracking) -> None:

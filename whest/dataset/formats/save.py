@@ -50,7 +50,7 @@ def provenance_here(
 ) -> Provenance:
     """The provenance of a dataset that is made now, on this machine."""
     host = describe_host()
-    versions = {name: host[f"{name}_version"] for name in ("python", "numpy", "jax", "jaxlib")}
+    versions = {name.removesuffix("_version"): value for name, value in host.items() if name.endswith("_version")}
     hardware = {name: value for name, value in host.items() if name != "hostname" and not name.endswith("_version")}
     made_with = {"whest": __version__, **versions}
     return Provenance(split, config, sampler, standard_error, command, datetime.now(UTC), hardware, made_with)
