@@ -28,7 +28,7 @@ PRISM = ("experiment=prism", "data=generated", "data.max_bytes=4096", "data.val_
 RUNS = {
     "traced": ("debug=tiny", "budget=1e8", "estimator=cov_prop"),
     "eager": ("debug=tiny", "budget=1e8", "estimator=mean_prop", "estimator.mode=eager"),
-    "over budget": ("debug=tiny", "budget=10", "estimator=cov_prop", "truth.standard_error=0.01"),
+    "over budget": ("debug=tiny", "budget=10", "estimator=cov_prop"),
     "failing": ("debug=tiny", "budget=1e8", "estimator=file", "estimator.path=PATH", "isolation=none"),
     "fherma": ("debug=tiny", "budget=1e8", "estimator=mean_prop", "scoring=fherma"),
     "prequential": (*PRISM, "estimator=byte_mlp"),
