@@ -28,7 +28,7 @@ PRISM = ("experiment=prism", "data=generated", "data.max_bytes=4096", "data.val_
 RUNS = {
     "traced": ("debug=tiny", "budget=1e8", "estimator=cov_prop"),
     "eager": ("debug=tiny", "budget=1e8", "estimator=mean_prop", "estimator.mode=eager"),
-    "over budget": ("debug=tiny", "budget=10", "estimator=cov_prop", "truth.standard_error=0.01"),
+    "over budget": ("debug=tiny", "budget=10", "estimator=random"),
     "failing": ("debug=tiny", "budget=1e8", "estimator=file", "estimator.path=PATH", "isolation=none"),
     "fherma": ("debug=tiny", "budget=1e8", "estimator=mean_prop", "scoring=fherma"),
     "prequential": (*PRISM, "estimator=byte_mlp"),
@@ -56,6 +56,13 @@ def tiny(reports: dict[str, Path]) -> Json:
 @pytest.mark.parametrize("name", RUNS)
 def test_real_reports_fit_their_types(name: str, reports: dict[str, Path]) -> None:
     check_document(reports[name])
+
+
+def test_the_runs_are_what_their_names_say(reports: dict[str, Path]) -> None:
+    failures = {name: check_document(path)["results"]["failure_breakdown"] for name, path in reports.items()}
+    assert failures["over budget"]["budget_exhausted"] == failures["failing"]["error"] == 2
+    assert failures["traced"]["error"] == failures["eager"]["error"] == failures["fherma"]["error"] == 0
+    assert check_document(reports["eager"])["run_config"]["estimator"]["mode"] == "eager"
 
 
 def test_no_key_is_declared_that_no_report_has(reports: dict[str, Path]) -> None:
