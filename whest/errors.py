@@ -13,6 +13,10 @@ class ConfigError(WhestError):
     exit_code = 2
 
 
+class UnprotectedError(ConfigError):
+    """A protection that the run requires is not in force here: a stranger's code was not started."""
+
+
 class UnmeterableError(WhestError):
     """The program contains something whose cost can't be known, so it can't be scored."""
 

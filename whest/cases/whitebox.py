@@ -17,5 +17,5 @@ class WhiteboxCase:
     prediction: Prediction
     sampling_time_s: float | None
     """How long the truth took to draw; null when it came baked or from the cache."""
-    protections: Mapping[str, bool] = field(default_factory=dict)
+    protections: Mapping[str, str] = field(default_factory=dict)
     """What the worker was kept from; empty without a worker."""
