@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .wire import FROM_HOST, Bounds, ChannelClosedError, DeadlineError, Message, Pipe, Watch, frame
+from .wire import FROM_HOST, Bounds, ChannelClosedError, DeadlineError, Message, Pipe, RefusedError, Watch, frame
 
-__all__ = ["DTYPES", "Channel", "ChannelClosedError", "DeadlineError", "Message"]
+__all__ = ["DTYPES", "Channel", "ChannelClosedError", "DeadlineError", "Message", "RefusedError"]
 
 MOST_DIMENSIONS = 32
 
@@ -65,7 +65,7 @@ class Channel(Pipe):
         message, shapes = _read_header(self.read_header(bounds, deadline, watch, tick_s), bounds)
         sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in shapes]
         if sum(sizes) > bounds.array_bytes:
-            raise ChannelClosedError(f"arrays of {sum(sizes)} bytes are more than is allowed ({bounds.array_bytes})")
+            raise RefusedError(f"arrays of {sum(sizes)} bytes are more than is allowed ({bounds.array_bytes})")
         raws = [self.read(size, deadline, watch, tick_s) for size in sizes]
         return message, [
             np.frombuffer(raw, dtype).reshape(shape) for raw, (dtype, shape) in zip(raws, shapes, strict=True)
@@ -79,7 +79,7 @@ def _read_header(header: Any, bounds: Bounds) -> tuple[Message, list[tuple[np.dt
             raise ValueError("a message is an object with a list of arrays")
         return message, [_read_shape(entry) for entry in entries]
     except Exception as error:
-        raise ChannelClosedError(f"a message could not be read ({type(error).__name__})") from None
+        raise RefusedError(f"a message could not be read ({type(error).__name__})") from None
 
 
 def _read_shape(entry: Any) -> tuple[np.dtype, tuple[int, ...]]:

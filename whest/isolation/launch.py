@@ -31,6 +31,7 @@ class Room:
     hidden: Sequence[Path | str] = ()
     writable: Sequence[Path | str] = ()
     devices: Sequence[str] = ()
+    scratch_bytes: int = SCRATCH_BYTES
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def order(room: Room, paths: Sequence[str], scratch: Scratch) -> Message:
         "writable": [str(path) for path in room.writable],
         "devices": list(room.devices),
         "scratch": str(scratch.folder),
-        "scratch_bytes": SCRATCH_BYTES,
+        "scratch_bytes": room.scratch_bytes,
         "canary": str(scratch.canary),
         "uid": scratch.uid,
     }

@@ -106,7 +106,7 @@ def timing(backend: float | None, overhead: float | None, residual: float | None
 
 
 def limit_memory(limit_mb: float | None) -> str:
-    """The peer's cap, on address space: what goes beyond it is a MemoryError in the estimator. Named once it was tried."""
+    """The peer's cap, on address space: what goes beyond it is a MemoryError in the estimator. Tried, then named."""
     if limit_mb is None:
         return ""
     import mmap

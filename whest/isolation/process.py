@@ -14,12 +14,12 @@ import psutil
 
 from whest.cases.prediction import Failure
 from whest.errors import UnprotectedError
-from whest.isolation.channel import Channel, ChannelClosedError, DeadlineError, Message
+from whest.isolation.channel import Channel, ChannelClosedError, DeadlineError, Message, RefusedError
 from whest.isolation.descriptors import Output, Spent
 from whest.isolation.launch import Launch, Room, Surroundings, World, bare_environment, chosen_platforms, first_words
 from whest.isolation.messages import WorkerFailedError, cut_texts
 from whest.isolation.protections import check_required, read_protections
-from whest.isolation.scratch import SCRATCH_BYTES, Scratch
+from whest.isolation.scratch import Scratch
 from whest.isolation.wire import PROGRAM, Bounds, answer_bounds
 
 __all__ = ["Launch", "Room", "Surroundings", "Worker", "World", "bare_environment", "chosen_platforms"]
@@ -40,7 +40,7 @@ class Worker:
         self._scratch, self._output, self._spent = Scratch(), Output(), Spent()
         self.scratch = self._scratch.folder
         launch = world.launch(role, self.scratch)
-        self._has_walls = launch.room is not None
+        self._room = launch.room
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
         arguments = ("-I", "-S", "-u", str(LAUNCHER), role, str(theirs_in), str(theirs_out))
@@ -59,7 +59,8 @@ class Worker:
         self._output.started()
         self._channel = Channel(ours_in, ours_out, self._output)
         self.protections: dict[str, str] = {}
-        self._is_ready, self._is_measured, self._measured_at = False, False, 0.0
+        self._is_ready, self._is_measured = False, False
+        self._measured_at, self._watched_at = 0.0, 0.0
         with suppress(ChannelClosedError):  # a worker that is gone says so when it is asked
             told = first_words(launch, self._scratch, self._spent.fd)
             self._channel.send(told, deadline=time.monotonic() + START_TIMEOUT_S)
@@ -82,18 +83,18 @@ class Worker:
                 "`job=doctor` says what this machine gives"
             )
         self.protections = self._in_force(ready.get("protections"))
-        if self._has_walls:
+        if self._room is not None:
             check_required(self._require, self.protections)
         self._is_ready = True
 
     def _in_force(self, said: Any) -> dict[str, str]:
         """What the worker tried, and what we see to from here: memory, and a folder without a size of its own."""
-        if not self._has_walls:
+        if self._room is None:
             return {}
         found = read_protections(said)
         if self._limits.memory_limit_mb and tree_memory(self._process.pid) > 0:
             found["memory"] = "polled"
-        if found["disk"] == "rlimit" and not self._scratch.is_full():
+        if found["disk"] == "rlimit" and not self._scratch.is_full(self._room.scratch_bytes):
             found["disk"] = "rlimit+polled"
             self._is_measured = True
         return found
@@ -130,6 +131,10 @@ class Worker:
             self.kill()
             failure = Failure("WORKER_DIED", f"no answer within {timeout_s:.4g} s: killed")
             raise WorkerFailedError(failure, elapsed, is_timeout=True) from None
+        except RefusedError as error:
+            self.kill()
+            failure = Failure("WORKER_DIED", f"the worker's message was refused: {error}", self._output.tail() or None)
+            raise WorkerFailedError(failure, time.monotonic() - started) from None
         except ChannelClosedError as error:
             elapsed = time.monotonic() - started
             raise WorkerFailedError(self._last_words(str(error)), elapsed) from None
@@ -145,13 +150,14 @@ class Worker:
 
     def _watch(self) -> None:
         """Look at what the worker takes; raises MemoryError where it is too much."""
-        if self._is_measured and time.monotonic() - self._measured_at > DISK_TICK_S:
-            self._measured_at = time.monotonic()
-            if self._scratch.is_full():
-                raise MemoryError(f"the worker's scratch folder holds more than {SCRATCH_BYTES >> 20} MB: killed")
-        limit = self._limits.memory_limit_mb
-        if limit is None:
+        if self._is_measured and self._room is not None and time.monotonic() - self._measured_at > DISK_TICK_S:
+            self._measured_at, most = time.monotonic(), self._room.scratch_bytes
+            if self._scratch.is_full(most):
+                raise MemoryError(f"the worker's scratch folder holds more than {most >> 20} MB: killed")
+        limit, now = self._limits.memory_limit_mb, time.monotonic()
+        if limit is None or now - self._watched_at < WATCHING_TICK_S:
             return
+        self._watched_at = now
         used = tree_memory(self._process.pid) / 1e6
         if used > limit:
             raise MemoryError(f"the worker held {used:,.0f} MB, the limit is {limit:,.0f} MB: killed")

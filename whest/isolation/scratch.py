@@ -38,10 +38,10 @@ class Scratch:
             with suppress(OSError):
                 os.chown(self.folder, self.uid, self.uid)
 
-    def is_full(self) -> bool:
+    def is_full(self, most: int) -> bool:
         """Whether more is in it than is allowed: bytes, entries or levels."""
         used = used_bytes(self.folder)
-        return used is None or used > SCRATCH_BYTES
+        return used is None or used > most
 
     def remove(self) -> None:
         with suppress(OSError):

@@ -4,6 +4,7 @@ The other side may be hostile. Every size is bounded before memory is taken, eve
 counted before it is parsed: `[[],[],…]` takes 20 times its length in memory.
 """
 
+import fcntl
 import json
 import os
 import select
@@ -31,6 +32,10 @@ LARGEST_CONSTANTS = 64 * 2**20
 
 class ChannelClosedError(Exception):
     """The other side is gone, or sent something that isn't a message."""
+
+
+class RefusedError(ChannelClosedError):
+    """What the other side sent is no message, or more than is allowed."""
 
 
 class DeadlineError(Exception):
@@ -77,6 +82,8 @@ class Pipe:
     def __init__(self, read_fd: int, write_fd: int, aside: Aside | None = None) -> None:
         self._read_fd, self._write_fd, self._aside = read_fd, write_fd, aside
         os.set_blocking(write_fd, False)
+        with suppress(OSError, AttributeError):  # fewer turns per message, where the system has it
+            fcntl.fcntl(write_fd, fcntl.F_SETPIPE_SZ, CHUNK)
 
     def close(self) -> None:
         for fd in (self._read_fd, self._write_fd):
@@ -88,7 +95,7 @@ class Pipe:
     ) -> Any:
         (length,) = LENGTH.unpack(self.read(LENGTH.size, deadline, watch, tick_s))
         if length > bounds.header_bytes:
-            raise ChannelClosedError(f"a message of {length} bytes is more than is allowed ({bounds.header_bytes})")
+            raise RefusedError(f"a message of {length} bytes is more than is allowed ({bounds.header_bytes})")
         return parse_header(self.read(length, deadline, watch, tick_s), bounds)
 
     def write(
@@ -143,15 +150,15 @@ def parse_header(data: bytearray, bounds: Bounds) -> Any:
     """The header's JSON, if it is plain, small and shallow enough."""
     n_values = 1 + sum(data.count(mark) for mark in (b",", b":", b"[", b"{"))
     if n_values > bounds.values:
-        raise ChannelClosedError(f"a message of {n_values} values is more than is allowed ({bounds.values})")
+        raise RefusedError(f"a message of {n_values} values is more than is allowed ({bounds.values})")
     if not data.isascii():
-        raise ChannelClosedError("a message that isn't plain ASCII")
+        raise RefusedError("a message that isn't plain ASCII")
     try:
         header = json.loads(data.decode("ascii"))
         if b"\\ud" in data.lower():  # half a character would break the program that prints it
             header = json.loads(json.dumps(header, ensure_ascii=False).encode(errors="replace"))
     except (Exception, RecursionError) as error:
-        raise ChannelClosedError(f"a message could not be read ({type(error).__name__})") from None
+        raise RefusedError(f"a message could not be read ({type(error).__name__})") from None
     check_header(header, bounds)
     return header
 
@@ -162,12 +169,12 @@ def check_header(header: Any, bounds: Bounds) -> None:
     while todo:
         value, depth = todo.pop()
         if isinstance(value, str) and len(value) > bounds.text_length:
-            raise ChannelClosedError(f"a text of {len(value)} characters is more than is allowed")
+            raise RefusedError(f"a text of {len(value)} characters is more than is allowed")
         if not isinstance(value, dict | list):
             continue
         if depth > bounds.depth:
-            raise ChannelClosedError(f"a message nested more than {bounds.depth} deep")
+            raise RefusedError(f"a message nested more than {bounds.depth} deep")
         if isinstance(value, dict) and any(len(name) > bounds.name_length for name in value):
-            raise ChannelClosedError("a name in a message is longer than is allowed")
+            raise RefusedError("a name in a message is longer than is allowed")
         inner = value.values() if isinstance(value, dict) else value
         todo.extend((item, depth + 1) for item in inner if isinstance(item, dict | list | str))

@@ -59,6 +59,8 @@ def answers_of(order: Order) -> list[str]:
 
 def _give_up_rights(order: Order) -> None:
     privileges.leave_root(order.uid)
+    if not trials.can_read(os.__file__):
+        raise OSError(13, f"user {os.getuid()}, which root's worker becomes, can't read Python's library {os.__file__}")
     with suppress(OSError):
         privileges.drop_capabilities()
     privileges.limit_resources(order.scratch_bytes)

@@ -130,7 +130,10 @@ def packed(lines: Iterable[Instruction]) -> bytes:
 
 def refuse_calls(own_pid: int, with_metadata: bool) -> None:
     """Put the filter on; from here on the calls above fail with EPERM."""
-    code = packed(program(machine(), own_pid, with_metadata))
+    install(packed(program(machine(), own_pid, with_metadata)))
+
+
+def install(code: bytes) -> None:
     buffer = ctypes.create_string_buffer(code, len(code))
 
     class Program(ctypes.Structure):
