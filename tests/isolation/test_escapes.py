@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -85,9 +84,9 @@ def test_without_walls_the_attempts_succeed() -> None:
 
 
 @pytest.fixture(params=[pytest.param(pair, marks=pytest.mark.slow, id="-".join((pair[0], *pair[1]))) for pair in BARE])
-def ends(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+def ends(request: pytest.FixtureRequest) -> dict[str, Any]:
     who, words = request.param
-    yield ran("ends", who, *words)
+    return ran("ends", who, *words)
 
 
 def test_the_host_survives_every_end(ends: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Runs hostile snippets in a worker and prints what they got, as JSON: `python escape_run.py JOB FOLDER [bare]`.
 
-A program of its own, so that the tests can start it as another user. With `bare` the kernel refuses namespaces to it and
-to its workers, as Docker does.
+A program of its own, so that the tests can start it as another user. With `bare` the kernel refuses namespaces to
+it and to its workers, as Docker does.
 """
 
 import ctypes
@@ -30,6 +30,7 @@ from whest.limits import WorkerLimits  # noqa: E402
 SPEC = EstimatorSpec("cov_prop", "traced", "estimators.cov_prop.CovarianceProp", None, {})
 AT = 0 if os.uname().machine == "x86_64" else 1
 PRCTL = (157, 167)
+LIMITS = WorkerLimits(20.0, 60.0, 2000)
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class ProbeWorld:
     told: dict[str, Any]
     hidden: tuple[Path, ...] = ()
     has_walls: bool = True
-    limits: WorkerLimits = WorkerLimits(20.0, 60.0, 2000)
+    limits: WorkerLimits = LIMITS
     require: tuple[str, ...] = ()
     scratch_bytes: int = 16 * 2**20
 

@@ -51,7 +51,8 @@ FILES = {
 NETWORK = {
     "TCP to the host": "import socket\ngot = socket.create_connection(('127.0.0.1', told['port']), 2)",
     "a UDP socket": "import socket\ngot = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)",
-    "an abstract socket": "import socket\ns = socket.socket(socket.AF_UNIX)\ns.connect('\\0' + told['abstract'])\ngot = s",
+    "an abstract socket": "import socket\ns = socket.socket(socket.AF_UNIX)\n"
+    "s.connect('\\0' + told['abstract'])\ngot = s",
     "a pair of sockets": "import socket\ngot = socket.socketpair()",
     "a netlink socket": "import socket\ngot = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
     "a raw system call": NUMBERS + "got = libc.syscall((41, 198)[NR], 2, 1, 0) >= 0",
@@ -85,14 +86,14 @@ PROCESSES = {
     "ours, theirs = Span(ctypes.addressof(b), 8), Span(told['address'], 8)\n"
     "got = libc.syscall((310, 270)[NR], told['host'], ctypes.byref(ours), 1, ctypes.byref(theirs), 1, 0) > 0",
     "the host's limits": "import resource\ngot = resource.prlimit(told['host'], resource.RLIMIT_CPU)",
-    "the host's priority": "os.setpriority(os.PRIO_PROCESS, told['host'], os.getpriority(os.PRIO_PROCESS, told['host']))"
-    "\ngot = True",
+    "the host's priority": "now = os.getpriority(os.PRIO_PROCESS, told['host'])\n"
+    "os.setpriority(os.PRIO_PROCESS, told['host'], now)\ngot = True",
     "the host's processors": "os.sched_setaffinity(told['host'], os.sched_getaffinity(told['host']))\ngot = True",
     "a keyring": NUMBERS + "got = libc.syscall((250, 219)[NR], 0, -3, 0) > 0",
     "bpf": NUMBERS + "import ctypes\nlibc.syscall((321, 280)[NR], 0, ctypes.create_string_buffer(120), 120)\n"
     "got = ctypes.get_errno() != 1",
-    "perf events": NUMBERS
-    + "import ctypes\nlibc.syscall((298, 241)[NR], ctypes.create_string_buffer(112), 0, -1, -1, 0)\n"
+    "perf events": NUMBERS + "import ctypes\nasked = ctypes.create_string_buffer(112)\n"
+    "libc.syscall((298, 241)[NR], asked, 0, -1, -1, 0)\n"
     "got = ctypes.get_errno() not in (1, 13)",
     "userfaultfd": NUMBERS + "got = libc.syscall((323, 282)[NR], 1) >= 0",
     "System V shared memory": NUMBERS + "got = libc.syscall((29, 194)[NR], 0, 4096, 0o1600) >= 0",

@@ -16,7 +16,7 @@ HUGE = {
     "many empty lists": "b'{\"message\": {\"a\": [' + b'[],' * 19_000_000 + b'0]}, \"arrays\": []}'",
     "a program's size of lists": "b'{\"message\": {\"a\": [' + b'[],' * 8_000_000 + b'0]}, \"arrays\": []}'",
     "a long failure": 'b\'{"message": {"failure": "\' + b\'x\' * 20_000_000 + b\'"}, "arrays": []}\'',
-    "wide characters": "b'{\"message\": {\"a\": \"' + b'\\\\ud83d\\\\ude00' * 2_000_000 + b'xx' * 150_000 + b'\"}, \"arrays\": []}'",
+    "wide characters": 'b\'{"message": {"a": "\' + b\'\\ud83d\\ude00\' * 2_100_000 + b\'"}, "arrays": []}\'',
     "many arrays": 'b\'{"message": {}, "arrays": [\' + b\'["int8",[0]],\' * 1_400_000 + b\'["int8",[0]]]}\'',
     "a large array": 'b\'{"message": {}, "arrays": [["int8", [3000000000]]]}\'',
     "deep lists": "b'{\"message\": {\"a\": ' + b'[' * 900 + b']' * 900 + b'}, \"arrays\": []}'",

@@ -1,4 +1,4 @@
-"""A worker that runs hostile snippets behind the real walls, without JAX: the module that the launcher continues with."""
+"""A worker that runs hostile snippets behind the real walls, without JAX. The launcher continues with this module."""
 
 import ctypes
 import os

@@ -37,7 +37,8 @@ def furniture(spec: EstimatorSpec, hidden: Sequence[Path] = ()) -> list[Path]:
 
 def peer_furniture(prefix: str, python: str, source: Path, hidden: Sequence[Path]) -> list[Path]:
     """The same for a WhestBench submission, which has an interpreter of its own."""
-    return _existing([*map(Path, SYSTEM), Path(prefix), Path(python).resolve().parents[1], source.parent], hidden)
+    folders = [Path(prefix), Path(python).resolve().parents[1], Path(__file__).parent, source.parent]
+    return _existing([*map(Path, SYSTEM), *folders], hidden)
 
 
 def devices(platforms: str) -> list[str]:
