@@ -35,8 +35,32 @@ DOORS = {
 """Where a library may be imported."""
 FREE_OF_JAX = "schema results document scoring cases cost report display page tracking boards sweeps compare".split()
 """Nothing here imports JAX, whatever it imports in turn."""
-FOR_THE_PEER = ("isolation/sandbox.py", "isolation/channel.py", "isolation/peer_worker.py")
+BEFORE_THE_WALLS = (
+    "isolation/launcher.py",
+    "isolation/wire.py",
+    *sorted(f"isolation/walls/{path.name}" for path in (PACKAGE / "isolation" / "walls").glob("*.py")),
+)
 """The peer's interpreter runs these files, so they import only the standard library and NumPy."""
+PEER_LIBRARIES = ("numpy", "ml_dtypes", "whestbench", "flopscope")
+FOR_THE_PEER = (*BEFORE_THE_WALLS, "isolation/channel.py", "isolation/peer_worker.py")
+"""The peer's interpreter runs these files: the standard library, NumPy, and each other."""
+
+
+def absolute(path: Path) -> Iterator[tuple[int, str]]:
+    """What a file imports from other packages; imports among neighbours are checked by `relative`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.lineno, node.module or ""
+
+
+def relative(path: Path) -> Iterator[str]:
+    """The neighbours that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            yield from (f"{path.parent.relative_to(PACKAGE)}/{name}.py" for name in names)
 
 
 def module_of(path: Path) -> str:
@@ -123,15 +147,17 @@ def test_the_house_is_small_enough_to_walk_through() -> None:
     assert (len(modules) <= 15, len(packages) <= 20) == (True, True)
 
 
-def test_files_for_the_peers_interpreter_need_numpy_alone() -> None:
-    allowed = {*sys.stdlib_module_names, "numpy", "ml_dtypes", "whestbench", "flopscope"}
+@pytest.mark.parametrize(("files", "libraries"), [(BEFORE_THE_WALLS, ()), (FOR_THE_PEER, PEER_LIBRARIES)])
+def test_what_a_launcher_runs_needs_little(files: tuple[str, ...], libraries: tuple[str, ...]) -> None:
+    allowed = {*sys.stdlib_module_names, *libraries}
     wrong = [
         f"{name}:{line} imports {module}"
-        for name in FOR_THE_PEER
-        for line, module in imported(PACKAGE / name)
+        for name in files
+        for line, module in absolute(PACKAGE / name)
         if module.split(".")[0] not in allowed
     ]
     assert wrong == []
+    assert {neighbour for name in files for neighbour in relative(PACKAGE / name)} <= set(files)
 
 
 def loaded_by(*modules: str) -> set[str]:
@@ -150,6 +176,17 @@ def test_importing_whest_is_light() -> None:
     assert not {"jax", "mlflow", "hydra", "numpy"} & loaded_by("whest")
 
 
-def test_the_worker_is_light_before_its_sandbox() -> None:
-    assert not {"jax", "pydantic", "hydra", "mlflow"} & loaded_by("whest.isolation.worker")
-    assert not {"jax", "pydantic", "hydra", "mlflow"} & loaded_by("whest.tasks.exam.process.worker")
+def test_the_launcher_has_one_thread_and_nothing_of_ours_when_it_raises_the_walls() -> None:
+    """The kernel gives no user namespace to a process with threads, and libraries such as NumPy start some."""
+    launcher = PACKAGE / "isolation" / "launcher.py"
+    code = (
+        "import runpy, sys, os\n"
+        f"made = runpy.run_path({str(launcher)!r})\n"
+        "made['borrow']('wire'), made['borrow']('walls.raising')\n"
+        "print(len(os.listdir('/proc/self/task')), *sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    threads, *modules = ended.stdout.split()
+    assert threads == "1"
+    own = {name.split(".")[0] for name in modules} - set(sys.stdlib_module_names)
+    assert own == {"__main__", "whest_isolation"}

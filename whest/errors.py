@@ -13,6 +13,10 @@ class ConfigError(WhestError):
     exit_code = 2
 
 
+class UnprotectedError(ConfigError):
+    """A protection that the run requires is not in force here: a stranger's code was not started."""
+
+
 class UnmeterableError(WhestError):
     """The program has an operation of unknown cost, so it can't be scored."""
 

@@ -15,11 +15,12 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.support.places import ROOT
-from whest.checks.doctor.machine import ABILITIES, check_devices, judge_rate, judge_sandbox
+from whest.checks.doctor.machine import check_devices, check_sandbox, judge_protections, judge_rate
 from whest.checks.doctor.packages import check_options, check_packages, check_python, check_requirement
 from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable, judge_disk
 from whest.checks.finding import Finding
 from whest.cli.doctor import look_at
+from whest.isolation.protections import NAMES
 from whest.tracking.runs import MlflowTracking, NoTracking
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
@@ -136,12 +137,21 @@ def test_speed_is_judged_by_the_cores_there_are() -> None:
     assert "16 cores" in slow.detail
 
 
-def test_what_the_kernel_does_not_grant_is_listed() -> None:
-    assert judge_sandbox(dict.fromkeys(ABILITIES, True)).status == "ok"
-    found = judge_sandbox({"no_network": True})
-    assert found.status == "warn"
-    assert "no access to the answers" in found.detail
-    assert "no network" not in found.detail
+def test_what_the_kernel_does_not_grant_is_listed_with_the_remedy() -> None:
+    found = {finding.name: finding for finding in judge_protections({"network": "seccomp", "files": "landlock"})}
+    assert list(found) == [f"walls: {name}" for name in NAMES]
+    assert found["walls: network"].status == "ok"
+    assert "seccomp: tried" in found["walls: network"].detail
+    assert "user namespaces" in found["walls: files"].detail  # a second wall can be had
+    assert found["walls: memory"].status == "warn"
+    assert "limits.memory_limit_mb" in found["walls: memory"].remedy
+
+
+def test_each_protection_is_tried_in_a_worker() -> None:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the walls are Linux's")
+    found = check_sandbox()
+    assert [finding.status for finding in found] == ["ok"] * len(NAMES), found
 
 
 def test_options_say_what_they_are_for(tmp_path: Path) -> None:

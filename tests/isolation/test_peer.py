@@ -1,6 +1,5 @@
 """`estimator=whestbench` without the peer: what is refused and how, flags, the worker's messages, its surroundings."""
 
-import ast
 import json
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.places import ROOT
 from whest.cost import Charge, Cost, Timing
 from whest.dataset.sources import FreshDataset
 from whest.document import protocol_hash
@@ -21,13 +21,15 @@ from whest.errors import ConfigError
 from whest.estimator.contract import SetupContext
 from whest.estimator.peer import PeerPython, find_peer
 from whest.estimator.spec import EstimatorSpec, estimator_spec
-from whest.isolation import sandbox
 from whest.isolation.choose import Isolation, open_runner
+from whest.isolation.furniture import devices
+from whest.isolation.launch import Room, order
 from whest.isolation.messages import WorkerFailedError
 from whest.isolation.peer import peer_flags, read_answer, whole_cost
+from whest.isolation.scratch import Scratch
+from whest.isolation.walls.room import without_nested
 from whest.limits import WorkerLimits
 
-PACKAGE = Path(sandbox.__file__).parent
 HERE = PeerPython(sys.executable, sys.prefix, "0.16.2", "0.12.4", "2.4")
 CONTEXT = SetupContext(4, 2, 1000, 10.0, 2.0, 0.5, 0, "", None)
 
@@ -180,16 +182,6 @@ def test_a_cost_has_the_peers_sum() -> None:
     assert whole_cost(cost, 5).flops == 5
 
 
-def test_what_the_peers_interpreter_runs_needs_numpy_and_the_peer_alone() -> None:
-    allowed = {"numpy", "flopscope", "whestbench", "ml_dtypes"}  # the last where it is installed
-    for name in ("channel.py", "sandbox.py", "peer_worker.py"):
-        tree = ast.parse((PACKAGE / name).read_text())
-        names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-        names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        foreign = {name.split(".")[0] for name in names} - set(sys.stdlib_module_names)
-        assert foreign <= allowed
-
-
 def test_a_worker_that_does_not_come_up_fails_every_mlp_with_its_last_words(tmp_path: Path) -> None:
     """This interpreter stands for one whose whestbench is broken: the metadata was there, the import is not."""
     if "whestbench" in sys.modules or shutil.which("whest", path=str(Path(sys.executable).parent)):
@@ -209,23 +201,30 @@ def test_a_worker_that_does_not_come_up_fails_every_mlp_with_its_last_words(tmp_
 
 LOOK = """
 import importlib.util, json, os, sys
-spec = importlib.util.spec_from_file_location("sandbox", sys.argv[1])
-sandbox = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sandbox)
-hidden, scratch, kept = sys.argv[2:]
-found = sandbox.enter([hidden], scratch, [kept])
-print(json.dumps({"found": found, "hidden": os.listdir(hidden), "kept": os.listdir(kept), "left": os.listdir(scratch)}))
+sys.path.insert(0, sys.argv[1])
+from whest.isolation.walls.raising import raise_walls
+from whest.isolation.walls.room import Order
+found = raise_walls(Order(**json.loads(sys.argv[2])))
+outputs, peer = sys.argv[3:]
+print(json.dumps({"found": found, "hidden": os.listdir(outputs), "kept": os.listdir(peer), "left": os.listdir()}))
 """
 
 
-def test_a_folder_that_is_kept_stays_in_sight_within_a_hidden_one(tmp_path: Path) -> None:
-    for name in ("outputs/peer/lib", "outputs/cache", "scratch"):
-        (tmp_path / name).mkdir(parents=True)
+@pytest.mark.parametrize("outer", [[], ["."]], ids=["alone", "within a folder that is seen"])
+def test_an_environment_among_the_outputs_stays_in_sight(tmp_path: Path, outer: list[str]) -> None:
+    """`make peer` puts the interpreter into the folder that holds the answers."""
+    (tmp_path / "outputs" / "peer" / "lib").mkdir(parents=True)
+    (tmp_path / "outputs" / "cache").mkdir()
     (tmp_path / "outputs" / "answers").write_text("42")
-    places = [tmp_path / "outputs", tmp_path / "scratch", tmp_path / "outputs" / "peer"]
-    arguments = [sys.executable, "-I", "-c", LOOK, PACKAGE / "sandbox.py", *places]
-    seen = json.loads(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
-    if not seen["found"]["hidden_answers"]:
-        pytest.skip("no namespaces here")
+    hidden = [tmp_path / "outputs"]
+    peer = tmp_path / "outputs" / "peer"
+    allowed = without_nested([Path("/usr"), Path(sys.base_prefix), peer, *(tmp_path / name for name in outer)], hidden)
+    scratch = Scratch()
+    told = order(Room(allowed, hidden, devices=devices("cpu")), [str(hidden[0])], scratch)
+    arguments = [sys.executable, "-I", "-S", "-c", LOOK, ROOT, json.dumps(told), *hidden, peer]
+    ended = subprocess.run(arguments, capture_output=True, text=True)
+    scratch.remove()
+    seen = json.loads(ended.stdout or ended.stderr)
+    assert seen["found"]["files"] == "namespaces+landlock"
     assert (seen["hidden"], seen["kept"], seen["left"]) == (["peer"], ["lib"], [])
     assert (tmp_path / "outputs" / "answers").read_text() == "42"

@@ -32,11 +32,12 @@ def context(budget: int = BUDGET) -> SetupContext:
 
 
 @contextlib.contextmanager
-def worker(source, folder, mode="traced", fresh=False, hidden=(), budget=BUDGET, **limits):
+def worker(source, folder, mode="traced", fresh=False, hidden=(), budget=BUDGET, require=(), **limits):
     """A runner with the source in its own worker."""
     spec = spec_of(source, folder, mode)
     isolation = Isolation("process", fresh)
     with open_runner(isolation, spec, context(budget), replace(LIMITS, **limits), hidden, folder / "xla") as runner:
+        runner._world = replace(runner._world, require=require)
         yield runner
 
 

@@ -129,7 +129,7 @@ class Sitting:
     n_params: int | None = None
     losses: Sequence[tuple[int, float]] = ()
     failure: ExamFailure | None = None
-    protections: Mapping[str, bool] = field(default_factory=dict)
+    protections: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def training_flops(self) -> int:

@@ -17,5 +17,5 @@ class WhiteboxCase:
     prediction: Prediction
     sampling_time_s: float | None
     """How long it took to draw the truth; None if it came from the dataset or the cache."""
-    protections: Mapping[str, bool] = field(default_factory=dict)
+    protections: Mapping[str, str] = field(default_factory=dict)
     """The protections of the sandbox and whether each was active; empty without a worker."""

@@ -1,31 +1,20 @@
 """Messages between the scorer and its workers: JSON and raw arrays over a pipe, and nothing that could run code.
 
-The other side may be hostile: every size is bounded before memory is taken, every wait has a deadline, and whatever
-can't be read as a message closes the channel. The peer's interpreter runs this file too, so it needs NumPy alone.
+The peer's interpreter runs this file too, so it needs NumPy alone.
 """
 
-import json
 import math
-import os
-import select
-import struct
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-Message = dict[str, Any]
+from .wire import FROM_HOST, Bounds, ChannelClosedError, DeadlineError, Message, Pipe, RefusedError, Watch, frame
 
-LARGEST_HEADER = 64 * 2**20
+__all__ = ["DTYPES", "Channel", "ChannelClosedError", "DeadlineError", "Message", "RefusedError"]
 
-LARGEST_ARRAYS = 4 * 2**30
-
-CHUNK = 2**20
-
-LENGTH = struct.Struct("<Q")
+MOST_DIMENSIONS = 32
 
 
 def _narrow_floats() -> tuple[Any, ...]:
@@ -48,28 +37,8 @@ DTYPES = {
 """The kinds of numbers that travel."""
 
 
-class ChannelClosedError(Exception):
-    """The other side is gone, or sent something that isn't a message."""
-
-
-class DeadlineError(Exception):
-    """No answer in time."""
-
-
-Watch = Callable[[], None]
-
-
-class Channel:
+class Channel(Pipe):
     """One end of a pair of pipes."""
-
-    def __init__(self, read_fd: int, write_fd: int) -> None:
-        self._read_fd, self._write_fd = read_fd, write_fd
-        os.set_blocking(write_fd, False)
-
-    def close(self) -> None:
-        for fd in (self._read_fd, self._write_fd):
-            with suppress(OSError):
-                os.close(fd)
 
     def send(
         self,
@@ -81,81 +50,40 @@ class Channel:
     ) -> None:
         contiguous = [np.asarray(array, order="C") for array in arrays]
         shapes = [[array.dtype.name, list(array.shape)] for array in contiguous]
-        header = json.dumps({"message": message, "arrays": shapes}).encode()
-        for data in (LENGTH.pack(len(header)) + header, *(array.tobytes() for array in contiguous)):
-            self._write(data, deadline, watch, tick_s)
+        header = frame({"message": message, "arrays": shapes})
+        for data in (header, *(array.tobytes() for array in contiguous)):
+            self.write(data, deadline, watch, tick_s)
 
     def receive(
         self,
         deadline: float | None = None,
         watch: Watch | None = None,
         tick_s: float = 0.2,
-        largest_arrays: int = LARGEST_ARRAYS,
+        bounds: Bounds = FROM_HOST,
     ) -> tuple[Message, list[np.ndarray]]:
         """The next message. `watch` is called every tick while waiting and may raise to stop."""
-        (length,) = LENGTH.unpack(self._read(LENGTH.size, deadline, watch, tick_s))
-        if length > LARGEST_HEADER:
-            raise ChannelClosedError(f"a message of {length} bytes is more than is allowed")
-        message, shapes = _read_header(bytes(self._read(length, deadline, watch, tick_s)))
+        message, shapes = _read_header(self.read_header(bounds, deadline, watch, tick_s), bounds)
         sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in shapes]
-        if sum(sizes) > largest_arrays:
-            raise ChannelClosedError(f"arrays of {sum(sizes)} bytes are more than is allowed")
-        raws = [self._read(size, deadline, watch, tick_s) for size in sizes]
+        if sum(sizes) > bounds.array_bytes:
+            raise RefusedError(f"arrays of {sum(sizes)} bytes are more than is allowed ({bounds.array_bytes})")
+        raws = [self.read(size, deadline, watch, tick_s) for size in sizes]
         return message, [
             np.frombuffer(raw, dtype).reshape(shape) for raw, (dtype, shape) in zip(raws, shapes, strict=True)
         ]
 
-    def _write(self, data: bytes, deadline: float | None, watch: Watch | None, tick_s: float) -> None:
-        view = memoryview(data)
-        while len(view):
-            if not self._wait([], [self._write_fd], deadline, watch, tick_s):
-                continue
-            try:
-                view = view[os.write(self._write_fd, view[:CHUNK]) :]
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise ChannelClosedError(f"the worker's pipe is closed ({error})") from error
 
-    def _read(self, size: int, deadline: float | None, watch: Watch | None, tick_s: float) -> bytearray:
-        """Exactly that many bytes; memory is taken as they arrive, not as they are announced."""
-        data = bytearray()
-        while len(data) < size:
-            if self._wait([self._read_fd], [], deadline, watch, tick_s):
-                piece = os.read(self._read_fd, min(CHUNK, size - len(data)))
-                if not piece:
-                    raise ChannelClosedError("the other side closed its pipe")
-                data += piece
-        return data
-
-    def _wait(
-        self, reading: list[int], writing: list[int], deadline: float | None, watch: Watch | None, tick_s: float
-    ) -> bool:
-        """Whether the pipe is ready within a tick."""
-        patience = tick_s if deadline is None else min(tick_s, deadline - time.monotonic())
-        if patience <= 0:
-            raise DeadlineError
-        readable, writable, _ = select.select(reading, writing, [], patience)
-        if watch is not None:
-            watch()
-        return bool(readable or writable)
-
-
-def _read_header(data: bytes) -> tuple[Message, list[tuple[np.dtype, tuple[int, ...]]]]:
+def _read_header(header: Any, bounds: Bounds) -> tuple[Message, list[tuple[np.dtype, tuple[int, ...]]]]:
     try:
-        header = json.loads(data)
-        if b"\\ud" in data:  # half a character would break whoever prints it
-            header = json.loads(json.dumps(header, ensure_ascii=False).encode(errors="replace"))
         message, entries = header["message"], header["arrays"]
-        if not isinstance(message, dict) or not isinstance(entries, list):
+        if not isinstance(message, dict) or not isinstance(entries, list) or len(entries) > bounds.arrays:
             raise ValueError("a message is an object with a list of arrays")
         return message, [_read_shape(entry) for entry in entries]
-    except (Exception, RecursionError) as error:
-        raise ChannelClosedError(f"a message could not be read ({type(error).__name__})") from None
+    except Exception as error:
+        raise RefusedError(f"a message could not be read ({type(error).__name__})") from None
 
 
 def _read_shape(entry: Any) -> tuple[np.dtype, tuple[int, ...]]:
     name, shape = entry
-    if not all(type(n) is int and 0 <= n < 2**40 for n in shape) or len(shape) > 32:
+    if not all(type(n) is int and 0 <= n < 2**40 for n in shape) or len(shape) > MOST_DIMENSIONS:
         raise ValueError("a shape must be whole numbers")
     return DTYPES[name], tuple(shape)

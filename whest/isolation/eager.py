@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Charge, Cost, Timing
+from whest.errors import UnprotectedError
 from whest.isolation.messages import (
     WorkerFailedError,
     largest_answer,
@@ -43,6 +44,9 @@ class EagerProcessRunner(OneWorker):
         except WorkerFailedError as error:
             self._drop()
             return Prediction(None, NOTHING_SPENT, failure=error.failure)
+        except UnprotectedError:
+            self._drop()
+            raise
         except Exception as error:
             self._drop()
             return Prediction(None, NOTHING_SPENT, failure=unexpected(error))

@@ -26,7 +26,7 @@ class WorkerContext(LearnerContext):
 
 def trace_in_worker(
     spec: EstimatorSpec, context: LearnerContext, limits: WorkerLimits, hidden: Sequence[Path], cache: Path
-) -> tuple[Programs, dict[str, bool]]:
+) -> tuple[Programs, dict[str, str]]:
     """A stranger's learner as programs; its Python runs in a worker that is gone before the first byte is read."""
     world = World(spec, WorkerContext(**asdict(context)), limits, tuple(str(path) for path in hidden), cache)
     worker = Worker("learner", world)

@@ -25,6 +25,25 @@ class WorkerFailedError(Exception):
         self.failure, self.elapsed_s, self.is_timeout = failure, elapsed_s, is_timeout
 
 
+LONGEST_TEXT, LONGEST_NAME, MOST_CHARGES = 4000, 300, 20_000
+"""Of an error's text, in characters; of a name in a cost; of the rows of a cost."""
+
+TEXTS = ("broken", "error", "failure", "message", "traceback")
+
+
+def cut(text: str) -> str:
+    """A text of a worker, as far as a report should carry it: a traceback is most useful at its end."""
+    if len(text) <= LONGEST_TEXT:
+        return text
+    half = LONGEST_TEXT // 2
+    return f"{text[:half]}\n… {len(text) - 2 * half:,} characters cut …\n{text[-half:]}"
+
+
+def cut_texts(reply: Message) -> Message:
+    """An answer with its error texts cut."""
+    return {name: cut(value) if name in TEXTS and isinstance(value, str) else value for name, value in reply.items()}
+
+
 def largest_answer(context: SetupContext) -> int:
     """Bytes of a prediction, with room for a wrong one that deserves a good message."""
     return 64 * context.depth * context.width + 2**20
@@ -36,11 +55,17 @@ def unexpected(error: Exception) -> Failure:
 
 
 def read_failure(fields: Any) -> Failure:
-    return validated(Failure, fields)
+    failure: Failure = validated(Failure, cut_texts(fields) if isinstance(fields, dict) else fields)
+    return failure
 
 
 def read_cost(fields: Any) -> Cost:
+    charges = fields.get("charges") if isinstance(fields, dict) else None
+    if isinstance(charges, list) and len(charges) > MOST_CHARGES:
+        raise WorkerFailedError(Failure("WORKER_DIED", f"the worker sent a cost of {len(charges):,} rows"), 0.0)
     cost: Cost = validated(Cost, fields)
+    if any(len(charge.namespace) > LONGEST_NAME or len(charge.operation) > LONGEST_NAME for charge in cost.charges):
+        raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent a cost with a name too long to be one"), 0.0)
     if any(not 0 <= charge.flops < 2**100 or charge.calls < 0 for charge in cost.charges):
         raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent a cost that isn't a number of FLOPs"), 0.0)
     return cost

@@ -15,10 +15,12 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from whest.cases.prediction import Failure, Flags, Prediction, ShapeMismatch
 from whest.cost import Charge, Cost, Timing
+from whest.errors import UnprotectedError
 from whest.estimator.contract import SetupContext
 from whest.isolation.channel import Message
+from whest.isolation.furniture import devices, peer_furniture
 from whest.isolation.messages import WorkerFailedError, largest_answer, read_cost, read_timing, unexpected, write_mlp
-from whest.isolation.process import Launch, Worker, World, bare_environment
+from whest.isolation.process import Launch, Room, Worker, World, bare_environment
 from whest.isolation.runner import NOTHING_SPENT, OneWorker
 from whest.limits import WorkerLimits
 from whest.mlp import MLP
@@ -55,6 +57,10 @@ class PeerWorld:
     world: World
 
     @property
+    def require(self) -> tuple[str, ...]:
+        return self.world.require
+
+    @property
     def limits(self) -> WorkerLimits:
         """The peer's memory limit is one on address space, which the worker sets on itself."""
         return replace(self.world.limits, memory_limit_mb=None)
@@ -62,15 +68,16 @@ class PeerWorld:
     def launch(self, role: str, scratch: Path) -> Launch:
         world, context = self.world, self.world.context
         peer, source = world.spec.peer, world.spec.source
+        hidden = [Path(path) for path in world.hidden]
         assert peer is not None
         assert source is not None
         threads = {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
         return Launch(
-            command=(peer.python, "-I", "-u", str(SCRIPT)),
+            then=SCRIPT.name,
+            python=peer.python,
             environment=bare_environment(scratch) | threads,
+            room=Room(peer_furniture(peer.prefix, peer.python, source, hidden), hidden, devices=devices("cpu")),
             start={
-                "hidden": list(world.hidden),
-                "kept": [peer.prefix],
                 "entry": str(source),
                 "class_name": world.spec.knobs.get("class_name"),
                 "wall_time_limit_s": world.limits.wall_time_limit_s,
@@ -124,6 +131,9 @@ class PeerRunner(OneWorker):
             worker.wait_until_ready()
             self.protections = worker.protections
             reply, _ = worker.ask({"do": "set_up"}, timeout_s=timeout_s)
+        except UnprotectedError:
+            self._drop()
+            raise
         except WorkerFailedError as error:
             self._drop()
             if error.is_timeout:

@@ -1,11 +1,10 @@
-"""The process in which a WhestBench estimator lives. A script for the peer's own interpreter, not a module of ours.
+"""The process in which a WhestBench estimator lives. A file for the peer's own interpreter.
 
-It needs the standard library, NumPy and the peer; of whest it reads two files that need no more. Limits, seeds and the
-order of things are those of `whestbench.subprocess_worker`: the answer is made an array while flopscope still counts,
-and checked for NaN after it has stopped.
+It needs the standard library, NumPy and the peer; of whest it reads `channel.py` and `wire.py`, which need no more.
+Limits, seeds and the order of things are those of `whestbench.subprocess_worker`: the answer is made an array while
+flopscope still counts, and checked for NaN after it has stopped.
 """
 
-import importlib.util
 import sys
 import traceback
 from pathlib import Path
@@ -14,17 +13,6 @@ from typing import Any
 Message = dict[str, Any]
 
 API_VERSION = "1.0"
-
-
-def borrow(name: str) -> Any:
-    """One of whest's files, which isn't installed here."""
-    spec = importlib.util.spec_from_file_location(f"whest_{name}", Path(__file__).parent / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 class Session:
@@ -117,30 +105,36 @@ def timing(backend: float | None, overhead: float | None, residual: float | None
     }
 
 
-def limit_memory(limit_mb: float | None) -> None:
-    """The peer's cap, on address space: what goes beyond it is a MemoryError in the estimator."""
-    if limit_mb is not None:
-        import resource
+def limit_memory(limit_mb: float | None) -> str:
+    """The peer's cap, on address space: what goes beyond it is a MemoryError in the estimator. Tried, then named."""
+    if limit_mb is None:
+        return ""
+    import mmap
+    import resource
 
-        size = int(limit_mb) * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    size = int(limit_mb) * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    try:
+        mmap.mmap(-1, size).close()
+    except (OSError, MemoryError):
+        return "rlimit"
+    return ""
 
 
-def main(read_fd: int, write_fd: int) -> None:
-    sandbox, channels = borrow("sandbox"), borrow("channel")
-    sandbox.die_with_parent()
-    channel = channels.Channel(read_fd, write_fd)
-    start, _ = channel.receive()
-    in_force = sandbox.enter(start["hidden"], start["context"]["scratch_dir"], start["kept"])
-    import whestbench  # noqa: F401  (behind the sandbox, before the clock of set-up runs)
+def main(role: str, read_fd: int, write_fd: int, start: Message, protections: dict[str, str]) -> None:
+    """Answer messages; the launcher has raised the walls."""
+    import whestbench  # noqa: F401  (behind the walls, before the clock of set-up runs)
 
-    limit_memory(start["memory_limit_mb"])
-    channel.send({"ready": True, "protections": in_force | {"stripped_environment": True}})
+    from .channel import Channel, ChannelClosedError
+
+    channel = Channel(read_fd, write_fd)
+    memory = limit_memory(start["memory_limit_mb"])
+    channel.send({"ready": True, "protections": protections | {"memory": memory}})
     session = Session(start)
     while True:
         try:
             message, arrays = channel.receive()
-        except channels.ChannelClosedError:
+        except ChannelClosedError:
             return
         try:
             reply, results = session.answer(message, arrays)
@@ -148,7 +142,3 @@ def main(read_fd: int, write_fd: int) -> None:
             reply, results = {"broken": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}, []
         sys.stdout.flush()
         channel.send(reply, results)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,188 +1,164 @@
-"""A child process with pipes to it: started afresh, limited in time and memory, killable, its output kept."""
+"""A child process with pipes to it: started afresh, walled in, limited in time and memory, and killable."""
 
 import os
-import shutil
 import signal
-import struct
 import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-import jax
 import numpy as np
 import psutil
 
 from whest.cases.prediction import Failure
-from whest.estimator.spec import EstimatorSpec
-from whest.isolation.channel import LARGEST_ARRAYS, Channel, ChannelClosedError, DeadlineError, Message
-from whest.isolation.messages import WorkerFailedError, write_spec
-from whest.limits import WorkerLimits
+from whest.errors import UnprotectedError
+from whest.isolation.channel import Channel, ChannelClosedError, DeadlineError, Message, RefusedError
+from whest.isolation.descriptors import Output, Spent
+from whest.isolation.launch import Launch, Room, Surroundings, World, bare_environment, chosen_platforms, first_words
+from whest.isolation.messages import WorkerFailedError, cut_texts
+from whest.isolation.protections import check_required, read_protections
+from whest.isolation.scratch import Scratch
+from whest.isolation.wire import PROGRAM, Bounds, answer_bounds
 
-KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XLA_FLAGS", "NPROC", "CUDA_VISIBLE_DEVICES")
-"""All of our environment that a worker gets; tokens, keys and addresses stay here."""
+__all__ = ["Launch", "Room", "Surroundings", "Worker", "World", "bare_environment", "chosen_platforms"]
+
+LAUNCHER = Path(__file__).parent / "launcher.py"
 
 START_TIMEOUT_S = 120.0
 
-SPENT = "spent"
-"""The file in a worker's scratch folder where it notes the FLOPs it spent, to outlive it."""
-
-OUTPUT_CHARACTERS = 4000
-
-WATCHING_TICK_S, IDLE_TICK_S = 0.02, 0.2
-"""How often a waiting parent looks at a worker's memory, and how often it looks at all."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """How a worker is started, and what it is told first."""
-
-    command: tuple[str, ...]
-    """The numbers of its two pipes, to read from and to write to, are added."""
-    environment: Mapping[str, str]
-    start: Message
-
-
-class Surroundings(Protocol):
-    """What a worker needs to be started."""
-
-    @property
-    def limits(self) -> WorkerLimits: ...
-
-    def launch(self, role: str, scratch: Path) -> Launch:
-        """For a worker whose scratch folder is the path."""
-        ...
-
-
-@dataclass(frozen=True)
-class World:
-    """What every worker of a run has in common."""
-
-    spec: EstimatorSpec
-    context: Any
-    """What `setup` is told, with a `scratch_dir` that each worker gets of its own."""
-    limits: WorkerLimits
-    hidden: tuple[str, ...]
-    cache: Path
-
-    def launch(self, role: str, scratch: Path) -> Launch:
-        """One of `whest.isolation.worker`'s roles, in this interpreter."""
-        return launch_module(
-            "whest.isolation.worker",
-            role,
-            scratch,
-            [path or str(Path.cwd()) for path in sys.path],
-            {
-                "hidden": list(self.hidden),
-                "platforms": "cpu" if role in ("trace", "learner") else chosen_platforms(),
-                "spec": write_spec(self.spec),
-                "context": asdict(replace(self.context, scratch_dir=str(scratch))),
-                "cache": str(self.cache),
-                "spent": str(scratch / SPENT),
-            },
-        )
-
-
-def launch_module(module: str, role: str, scratch: Path, paths: Sequence[str], start: Message) -> Launch:
-    """A module of ours in this interpreter, which looks for modules in these places."""
-    environment = {**bare_environment(scratch), "PYTHONPATH": os.pathsep.join(paths)}
-    return Launch((sys.executable, "-P", "-m", module, role), environment, start)
+WATCHING_TICK_S, IDLE_TICK_S, DISK_TICK_S = 0.02, 0.2, 1.0
+"""How often a waiting parent looks at a worker's memory, how often it looks at all, and how often at its folder."""
 
 
 class Worker:
     """One child process and the pipes to it."""
 
     def __init__(self, role: str, world: Surroundings) -> None:
-        self._limits = world.limits
-        self.scratch = Path(tempfile.mkdtemp(prefix="whest-worker-"))
-        self.spent = self.scratch / SPENT
-        self.spent.write_bytes(bytes(8))
-        self._output = self.scratch / "output"
-        self._output_read = 0
+        self._limits, self._require = world.limits, world.require
+        self._scratch, self._output, self._spent = Scratch(), Output(), Spent()
+        self.scratch = self._scratch.folder
+        launch = world.launch(role, self.scratch)
+        self._room = launch.room
         ours_in, theirs_out = os.pipe()
         theirs_in, ours_out = os.pipe()
-        launch = world.launch(role, self.scratch)
-        with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
-                [*launch.command, str(theirs_in), str(theirs_out)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                pass_fds=(theirs_in, theirs_out),
-                env=dict(launch.environment),
-                cwd=self.scratch,
-                start_new_session=True,
-            )
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self._channel = Channel(ours_in, ours_out)
-        self.protections: dict[str, bool] = {}
-        self._is_ready = False
+        arguments = ("-I", "-S", "-u", str(LAUNCHER), role, str(theirs_in), str(theirs_out))
+        self._process = subprocess.Popen(
+            [launch.python, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=self._output.write_fd,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs_in, theirs_out, self._spent.fd),
+            env=dict(launch.environment),
+            cwd=self.scratch,
+            start_new_session=True,
+        )
+        for fd in (theirs_in, theirs_out):
+            os.close(fd)
+        self._output.started()
+        self._channel = Channel(ours_in, ours_out, self._output)
+        self.protections: dict[str, str] = {}
+        self._is_ready, self._is_measured = False, False
+        self._measured_at, self._watched_at = 0.0, 0.0
         with suppress(ChannelClosedError):  # a worker that is gone says so when it is asked
-            self._channel.send(launch.start, deadline=time.monotonic() + START_TIMEOUT_S)
+            told = first_words(launch, self._scratch, self._spent.fd)
+            self._channel.send(told, deadline=time.monotonic() + START_TIMEOUT_S)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
     def wait_until_ready(self) -> None:
-        """Workers import side by side; whoever needs one waits for it here."""
-        if not self._is_ready:
-            ready, _ = self._await(time.monotonic(), START_TIMEOUT_S)
-            found = ready.get("protections")
-            self.protections = {str(k): bool(v) for k, v in found.items()} if isinstance(found, dict) else {}
-            self._is_ready = True
+        """Workers import side by side; the caller that needs one waits for it here.
+
+        None of a stranger's code has been imported yet. Where a required protection is missing, none ever is.
+        """
+        if self._is_ready:
+            return
+        ready, _ = self._await(time.monotonic(), START_TIMEOUT_S)
+        if "refused" in ready:
+            raise UnprotectedError(
+                f"the walls around the worker could not be raised ({ready['refused']}): run as an ordinary user; "
+                "`job=doctor` says what this machine gives"
+            )
+        self.protections = self._in_force(ready.get("protections"))
+        if self._room is not None:
+            check_required(self._require, self.protections)
+        self._is_ready = True
+
+    def _in_force(self, said: Any) -> dict[str, str]:
+        """What the worker tried, and what we see to from here: memory, and a folder without a size of its own."""
+        if self._room is None:
+            return {}
+        found = read_protections(said)
+        if self._limits.memory_limit_mb and tree_memory(self._process.pid) > 0:
+            found["memory"] = "polled"
+        if found["disk"] == "rlimit" and not self._scratch.is_full(self._room.scratch_bytes):
+            found["disk"] = "rlimit+polled"
+            self._is_measured = True
+        return found
 
     def ask(
         self,
         message: Message,
         arrays: Sequence[np.ndarray] = (),
         timeout_s: float | None = None,
-        largest_arrays: int = LARGEST_ARRAYS,
+        largest_arrays: int | None = None,
     ) -> tuple[Message, list[np.ndarray]]:
-        """One question and its answer; anything else is a `WorkerFailedError`, and the worker is gone."""
-        return self._await(time.monotonic(), timeout_s, (message, arrays), largest_arrays)
+        """One question and its answer; anything else is a `WorkerFailedError`, and the worker is gone.
+
+        `largest_arrays` bounds an answer with figures; without it the answer may be a program.
+        """
+        bounds = PROGRAM if largest_arrays is None else answer_bounds(largest_arrays)
+        return self._await(time.monotonic(), timeout_s, (message, arrays), bounds)
 
     def _await(
         self,
         started: float,
         timeout_s: float | None,
         question: tuple[Message, Sequence[np.ndarray]] | None = None,
-        largest_arrays: int = LARGEST_ARRAYS,
+        bounds: Bounds = PROGRAM,
     ) -> tuple[Message, list[np.ndarray]]:
         deadline = None if timeout_s is None else started + timeout_s
         tick_s = WATCHING_TICK_S if self._limits.memory_limit_mb else IDLE_TICK_S
         try:
             if question is not None:
-                self._channel.send(*question, deadline=deadline, watch=self._watch_memory, tick_s=tick_s)
-            reply, results = self._channel.receive(deadline, self._watch_memory, tick_s, largest_arrays)
+                self._channel.send(*question, deadline=deadline, watch=self._watch, tick_s=tick_s)
+            reply, results = self._channel.receive(deadline, self._watch, tick_s, bounds)
         except DeadlineError:
             elapsed = time.monotonic() - started
             self.kill()
             failure = Failure("WORKER_DIED", f"no answer within {timeout_s:.4g} s: killed")
             raise WorkerFailedError(failure, elapsed, is_timeout=True) from None
+        except RefusedError as error:
+            self.kill()
+            failure = Failure("WORKER_DIED", f"the worker's message was refused: {error}", self._output.tail() or None)
+            raise WorkerFailedError(failure, time.monotonic() - started) from None
         except ChannelClosedError as error:
             elapsed = time.monotonic() - started
             raise WorkerFailedError(self._last_words(str(error)), elapsed) from None
         except MemoryError as error:
             self.kill()
-            failure = Failure("OUT_OF_MEMORY", str(error), self._tail() or None)
+            failure = Failure("OUT_OF_MEMORY", str(error), self._output.tail() or None)
             raise WorkerFailedError(failure, time.monotonic() - started) from None
+        reply = cut_texts(reply)
         if "broken" in reply:
             failure = Failure("PREDICT_ERROR", str(reply["broken"]), str(reply.get("traceback")))
             raise WorkerFailedError(failure, time.monotonic() - started)
         return reply, results
 
-    def _watch_memory(self) -> None:
-        limit = self._limits.memory_limit_mb
-        if limit is None:
+    def _watch(self) -> None:
+        """Look at what the worker takes; raises MemoryError where it is too much."""
+        if self._is_measured and self._room is not None and time.monotonic() - self._measured_at > DISK_TICK_S:
+            self._measured_at, most = time.monotonic(), self._room.scratch_bytes
+            if self._scratch.is_full(most):
+                raise MemoryError(f"the worker's scratch folder holds more than {most >> 20} MB: killed")
+        limit, now = self._limits.memory_limit_mb, time.monotonic()
+        if limit is None or now - self._watched_at < WATCHING_TICK_S:
             return
-        used = _tree_memory(self._process.pid) / 1e6
+        self._watched_at = now
+        used = tree_memory(self._process.pid) / 1e6
         if used > limit:
             raise MemoryError(f"the worker held {used:,.0f} MB, the limit is {limit:,.0f} MB: killed")
 
@@ -198,31 +174,14 @@ class Worker:
             how = f"killed by {signal.Signals(-code).name}"
         else:
             how = f"ended with exit code {code}"
-        return Failure("WORKER_DIED", f"the worker died: {how}", self._tail() or how)
+        return Failure("WORKER_DIED", f"the worker died: {how}", self._output.tail() or how)
 
     def output(self) -> str:
         """What was printed since the last look, its end where it is long."""
-        start, self._output_read = self._output_read, self._output_size()
-        return self._read_output(max(start, self._output_read - OUTPUT_CHARACTERS))
-
-    def _tail(self) -> str:
-        return self._read_output(max(0, self._output_size() - OUTPUT_CHARACTERS))
-
-    def _output_size(self) -> int:
-        with suppress(OSError):
-            return self._output.stat().st_size
-        return 0
-
-    def _read_output(self, start: int) -> str:
-        with suppress(OSError), self._output.open("rb") as file:
-            file.seek(start)
-            return file.read(OUTPUT_CHARACTERS).decode(errors="replace").replace("\0", "")
-        return ""
+        return self._output.since_last_look()
 
     def flops_spent(self) -> float:
-        with suppress(OSError, struct.error):
-            return float(struct.unpack("<d", self.spent.read_bytes()[:8])[0])
-        return 0.0
+        return self._spent.read()
 
     def kill(self) -> None:
         for process in _tree(self._process.pid):
@@ -237,18 +196,9 @@ class Worker:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=0.5)
         self.kill()
-        shutil.rmtree(self.scratch, ignore_errors=True)
-
-
-def bare_environment(scratch: Path) -> dict[str, str]:
-    """Little of ours, and homes of its own."""
-    kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
-    return {**kept, "HOME": str(scratch), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
-
-
-def chosen_platforms() -> str:
-    """JAX's platforms as this process has them."""
-    return getattr(jax.config, "jax_platforms", None) or ""
+        self._output.close()
+        self._spent.close()
+        self._scratch.remove()
 
 
 def _tree(pid: int) -> list[psutil.Process]:
@@ -258,7 +208,7 @@ def _tree(pid: int) -> list[psutil.Process]:
     return []
 
 
-def _tree_memory(pid: int) -> int:
+def tree_memory(pid: int) -> int:
     total = 0
     for process in _tree(pid):
         with suppress(psutil.Error):

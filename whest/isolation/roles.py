@@ -4,7 +4,6 @@ import mmap
 import struct
 from collections.abc import Callable
 from dataclasses import asdict
-from pathlib import Path
 
 from whest.cases.prediction import Failure
 from whest.config.devices import prepare_precision
@@ -70,7 +69,7 @@ def eager_estimator(start: Message) -> Role:
     """Runs the estimator itself, operation by operation."""
     spec, context = read_spec(start["spec"]), SetupContext(**start["context"])
     prepare_precision(None)
-    report = spending_reporter(Path(start["spent"]))
+    report = spending_reporter(start["spent"])
     session: EagerSession | None = None
     estimator: Estimator | None = None
 
@@ -109,8 +108,7 @@ ROLES: dict[str, Callable[[Message], Role]] = {
 }
 
 
-def spending_reporter(path: Path) -> Callable[[float], None]:
-    """Keeps the FLOPs spent in a shared file, where they outlive this process."""
-    with path.open("r+b") as file:
-        shared = mmap.mmap(file.fileno(), 8)
+def spending_reporter(fd: int) -> Callable[[float], None]:
+    """Keeps the FLOPs spent in memory that the host shares, where they outlive this process."""
+    shared = mmap.mmap(fd, 8)
     return lambda flops: struct.pack_into("<d", shared, 0, flops)

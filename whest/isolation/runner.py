@@ -27,7 +27,7 @@ class OneWorker:
         self._worker: Worker | None = None
         self._verdict: Failure | None = None
         """A failure that holds for every MLP."""
-        self.protections: dict[str, bool] = {}
+        self.protections: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -51,7 +51,7 @@ class Runner(Protocol):
     """Where an estimator lives while it is scored."""
 
     @property
-    def protections(self) -> dict[str, bool]:
+    def protections(self) -> dict[str, str]:
         """What the estimator is kept from."""
         ...
 
@@ -77,7 +77,7 @@ class InProcessRunner:
         self._session: Session | Failure | None = None
 
     @property
-    def protections(self) -> dict[str, bool]:
+    def protections(self) -> dict[str, str]:
         return {}
 
     def __enter__(self) -> "InProcessRunner":

@@ -8,6 +8,7 @@ import numpy as np
 
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Timing
+from whest.errors import UnprotectedError
 from whest.isolation.channel import Message
 from whest.isolation.messages import (
     WorkerFailedError,
@@ -36,7 +37,7 @@ class TracedProcessRunner:
         """A failure that holds for every MLP."""
         self._evaluator: Worker | None = None
         self._cost, self._refused = NOTHING_SPENT, False
-        self.protections: dict[str, bool] = {}
+        self.protections: dict[str, str] = {}
 
     def __enter__(self) -> "TracedProcessRunner":
         return self
@@ -70,6 +71,9 @@ class TracedProcessRunner:
         except WorkerFailedError as error:
             self._drop()
             return Prediction(None, self._cost, failure=error.failure, output=output)
+        except UnprotectedError:
+            self._drop()
+            raise
         except Exception as error:
             self._drop()
             return Prediction(None, self._cost, failure=unexpected(error), output=output)

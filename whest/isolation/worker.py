@@ -4,9 +4,10 @@ Three roles, each a loop that answers messages until its pipe closes:
   trace     imports the estimator, sets it up, traces `predict` and sends the program as plain data. Untrusted.
   evaluate  never imports an estimator: meters, compiles and runs a program it was sent. Trusted code.
   eager     imports the estimator and runs it on the weights it is sent, metering from within. Untrusted.
+
+The launcher has raised the walls before this file is imported.
 """
 
-import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -15,22 +16,18 @@ from typing import Any
 from whest.isolation import sandbox
 from whest.isolation.channel import Channel, ChannelClosedError, Message
 
+LONGEST_TEXT = 4000
+"""Characters of an error that are sent; the host cuts there too."""
 
-def main(role: str, read_fd: int, write_fd: int) -> None:
-    sandbox.die_with_parent()
+
+def main(role: str, read_fd: int, write_fd: int, start: Message, protections: dict[str, str]) -> None:
     channel = Channel(read_fd, write_fd)
-    message, _ = channel.receive()
-    in_force = sandbox.protections()
-    if role != "evaluate":
-        in_force = sandbox.enter(message["hidden"], message["context"]["scratch_dir"])
-    os.environ["JAX_PLATFORMS"] = message["platforms"]
     from whest.isolation.roles import ROLES
 
-    if role != "evaluate":
+    if start["walls"] is not None:
         sandbox.forbid_escapes()
-        in_force |= {"no_threads_or_programs": True, "stripped_environment": True}
-    channel.send({"ready": True, "protections": in_force})
-    serve(channel, ROLES[role](message))
+    channel.send({"ready": True, "protections": protections})
+    serve(channel, ROLES[role](start))
 
 
 def serve(channel: Channel, answer: Callable[[Message, Any], tuple[Message, Any]]) -> None:
@@ -42,13 +39,15 @@ def serve(channel: Channel, answer: Callable[[Message, Any], tuple[Message, Any]
         try:
             reply, results = answer(message, arrays)
         except Exception as error:
-            reply, results = {"broken": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()}, []
+            reply, results = broken(error), []
         sys.stdout.flush()
         try:
             channel.send(reply, results)
         except (TypeError, ValueError) as error:  # an answer that isn't plain data
-            channel.send({"broken": f"{type(error).__name__}: {error}", "traceback": traceback.format_exc()})
+            channel.send(broken(error))
 
 
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+def broken(error: Exception) -> Message:
+    """An answer that says what went wrong."""
+    said = f"{type(error).__name__}: {error}"
+    return {"broken": said[:LONGEST_TEXT], "traceback": traceback.format_exc()[-LONGEST_TEXT:]}

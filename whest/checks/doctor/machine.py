@@ -1,10 +1,7 @@
 """Checks of the devices, their speed, and the protections that the kernel offers for workers."""
 
-import json
 import logging
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -12,25 +9,26 @@ from functools import partial
 import numpy as np
 
 from whest.checks.finding import Finding
+from whest.isolation.protections import MEANING
 
 SIDE = 1024
 ROUNDS = 3
 SLOW_GFLOPS_PER_CORE = {"float32": 4.0, "float64": 2.0}
 """A slower core makes one or two multiply-adds per cycle: no vector units, a build without them, or a busy machine."""
 
-SANDBOX = """
-import json, sys, tempfile
-from whest.isolation.sandbox import enter
-found = enter([], tempfile.mkdtemp())
-print(json.dumps(found))
-"""
-
-ABILITIES = {
-    "no_network": "no network",
-    "hidden_answers": "no access to the answers",
-    "own_processes": "no access to other processes",
-    "read_only_files": "no writable files",
+REMEDIES = {
+    "files": "a Linux kernel since 5.13 with Landlock (boot with lsm=landlock,…), or user namespaces (below)",
+    "network": "Linux on x86_64 or aarch64 with seccomp filters, which every common kernel has",
+    "processes": "Linux on x86_64 or aarch64 with seccomp filters, which every common kernel has",
+    "memory": "set limits.memory_limit_mb, as round=… does for some rounds",
+    "disk": "Linux: a worker's scratch folder is limited there",
 }
+"""How to get a protection that is missing."""
+
+NAMESPACES = (
+    "for two walls instead of one, allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 or "
+    "kernel.apparmor_restrict_unprivileged_userns=0; in Docker --security-opt seccomp=unconfined"
+)
 
 
 def usable_cores() -> int:
@@ -86,24 +84,28 @@ def judge_rate(dtype: str, blas: float, xla: float, cores: int) -> Finding:
     return Finding(f"matmul {dtype}", "ok", detail)
 
 
-def check_sandbox() -> Finding:
+def check_sandbox() -> list[Finding]:
     """Start a process in the sandbox, as a worker, and read which protections work."""
+    from whest.errors import WhestError
+    from whest.isolation.messages import WorkerFailedError
+    from whest.isolation.trial import try_walls
+
     try:
-        tried = subprocess.run([sys.executable, "-c", SANDBOX], capture_output=True, text=True, timeout=60)
-        found: dict[str, bool] = json.loads(tried.stdout)
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return Finding("sandbox", "warn", f"could not be tested ({error})", "workers still run; see docs/trust.md")
-    return judge_sandbox(found)
+        return judge_protections(try_walls())
+    except (OSError, WhestError, WorkerFailedError) as error:
+        return [Finding("walls", "fail", f"no worker could be started ({error})", "run as an ordinary user")]
 
 
-def judge_sandbox(found: dict[str, bool]) -> Finding:
-    missing = [words for key, words in ABILITIES.items() if not found.get(key)]
-    if not missing:
-        return Finding("sandbox", "ok", f"a worker has {', '.join(ABILITIES.values())}")
-    return Finding(
-        "sandbox",
-        "warn",
-        f"this kernel does not offer: {', '.join(missing)}",
-        "run only estimators that you trust, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
-        "or kernel.apparmor_restrict_unprivileged_userns=0)",
-    )
+def judge_protections(found: dict[str, str]) -> list[Finding]:
+    """One finding for each protection: the mechanisms that held, or how to get one."""
+    findings = []
+    for name, prevented in MEANING.items():
+        held = found.get(name, "")
+        if not held:
+            told = f"nothing keeps a worker from {prevented}"
+            findings.append(Finding(f"walls: {name}", "warn", told, REMEDIES[name]))
+        else:
+            told = f"{held}: tried, and a worker is kept from {prevented}"
+            only_one = name == "files" and "namespaces" not in held
+            findings.append(Finding(f"walls: {name}", "ok", f"{told}; {NAMESPACES}" if only_one else told))
+    return findings

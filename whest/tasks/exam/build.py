@@ -12,12 +12,13 @@ from whest.config.build import Node, build_group, build_target
 from whest.config.settings import Settings
 from whest.errors import ConfigError
 from whest.estimator.spec import EstimatorSpec, estimator_spec
+from whest.isolation.furniture import furniture
 from whest.learner.contract import LearnerContext, create_learner, step_cost
 from whest.limits import Limits, WorkerLimits
 from whest.tasks.exam.allowance import Seconds, WallClock
 from whest.tasks.exam.material import ExamData, Material
 from whest.tasks.exam.plan import Plan
-from whest.tasks.exam.process.room import furniture, refuse_exam_in_room
+from whest.tasks.exam.process.room import refuse_exam_in_room
 from whest.tasks.exam.recipe import Recipe
 from whest.tasks.exam.task import Exam
 

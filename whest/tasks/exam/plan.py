@@ -6,16 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from whest.estimator.spec import EstimatorSpec
-from whest.isolation.channel import Message
+from whest.isolation.furniture import devices, furniture, importable
 from whest.isolation.messages import write_spec
-from whest.isolation.process import Launch, chosen_platforms, launch_module
+from whest.isolation.process import Launch, Room, bare_environment, chosen_platforms
 from whest.learner.contract import LearnerContext
 from whest.limits import WorkerLimits
 from whest.tasks.exam.allowance import WallClock
 from whest.tasks.exam.material import Material
-from whest.tasks.exam.process.room import furniture, importable
 from whest.tasks.exam.questions import write_questions
 from whest.tasks.exam.recipe import Recipe
+
+TRUSTED_ROLES = ("grade",)
+"""Limits, but no walls: it reads a bundle as data, and never imports a learner."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class ExamWorld:
     validation: str
     seed: int
     cache: Path
+    require: tuple[str, ...] = ()
 
     @cached_property
     def room(self) -> list[Path]:
@@ -69,8 +72,13 @@ class ExamWorld:
             },
             "grade": {},
         }
-        writable = [str(scratch), *([str(self.cache)] if role == "train" else [])]
         platforms = "cpu" if role == "trace" else chosen_platforms()
-        room = [str(path) for path in self.room]
-        start: Message = {"room": room, "writable": writable, "platforms": platforms, **by_role[role]}
-        return launch_module("whest.tasks.exam.process.worker", role, scratch, importable(self.spec, self.room), start)
+        room = Room(self.room, writable=[self.cache] if role == "train" else [], devices=devices(platforms))
+        return Launch(
+            then="whest.tasks.exam.process.worker",
+            environment=bare_environment(scratch),
+            start=by_role[role],
+            room=None if role in TRUSTED_ROLES else room,
+            paths=importable(self.spec, self.room),
+            set_inside={"JAX_PLATFORMS": platforms},
+        )

@@ -19,6 +19,7 @@ from whest.cost import Cost
 from whest.isolation.channel import Message
 from whest.isolation.messages import WorkerFailedError
 from whest.isolation.process import Worker
+from whest.isolation.protections import in_both
 from whest.tasks.exam.allowance import affordable, steps_by_call
 from whest.tasks.exam.plan import Plan
 from whest.tasks.exam.process.bundle import gzipped_size
@@ -94,8 +95,7 @@ class Session:
 
     def _train(self, trainer: Worker, programs: Message, constants: list[np.ndarray]) -> None:
         trainer.wait_until_ready()
-        both = {name: held and trainer.protections.get(name, False) for name, held in self._sitting.protections.items()}
-        both["no_threads_or_programs"] = self._sitting.protections.get("no_threads_or_programs", False)
+        both = in_both(self._sitting.protections, trainer.protections)
         text = np.frombuffer(self._plan.material.text, np.uint8)
         reply, _ = trainer.ask({"do": "load", "programs": programs}, [text, *constants])
         if "failure" in reply:

@@ -5,31 +5,18 @@ train   reads the programs and trains on the text that it receives. It never imp
 grade   opens a bundle and answers the questions that it receives. It never imports a learner.
 """
 
-import os
-import sys
-
 from whest.isolation import sandbox
-from whest.isolation.channel import Channel
+from whest.isolation.channel import Channel, Message
 from whest.isolation.worker import serve
 
 
-def main(role: str, read_fd: int, write_fd: int) -> None:
-    sandbox.die_with_parent()
+def main(role: str, read_fd: int, write_fd: int, start: Message, protections: dict[str, str]) -> None:
+    """Answer messages; the launcher has raised the walls."""
     channel = Channel(read_fd, write_fd)
-    start, _ = channel.receive()
-    in_force = sandbox.protections()
-    if role != "grade":
-        in_force = sandbox.enter_room(start["room"], start["writable"])
-    os.environ["JAX_PLATFORMS"] = start["platforms"]
     from whest.tasks.exam.process.roles import ROLES
 
     answer = ROLES[role](start)
     if role == "trace":
         sandbox.forbid_escapes()
-        in_force |= {"no_threads_or_programs": True}
-    channel.send({"ready": True, "protections": in_force | {"stripped_environment": True}})
+    channel.send({"ready": True, "protections": protections})
     serve(channel, answer)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

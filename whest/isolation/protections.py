@@ -1,0 +1,48 @@
+"""Protections: what a worker is kept from, named by what they prevent, and whether what a run requires is in force.
+
+A worker's protections are `{name: mechanisms}`. The mechanisms are those that were tried and held, "" if there is none.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from whest.errors import UnprotectedError
+
+NAMES = ("files", "network", "processes", "memory", "disk")
+
+MEANING = {
+    "files": "reading the user's files and writing anything but its scratch folder",
+    "network": "using a network or a socket",
+    "processes": "starting processes and programs, and touching those of others",
+    "memory": "taking more memory than limits.memory_limit_mb",
+    "disk": "filling the disk",
+}
+
+LONGEST = 100
+"""Characters of a mechanism's name that are believed."""
+
+
+def read_protections(said: Any) -> dict[str, str]:
+    """What a worker's launcher reports, by the names that are known."""
+    found = said if isinstance(said, Mapping) else {}
+    return {name: str(found.get(name) or "")[:LONGEST] for name in NAMES}
+
+
+def check_required(require: Sequence[str], protections: Mapping[str, str]) -> None:
+    """A required protection that isn't in force ends the run."""
+    missing = [name for name in require if not protections.get(name)]
+    if missing:
+        raise UnprotectedError(
+            f"isolation.require={','.join(require)}: this machine does not keep the worker from "
+            f"{'; '.join(f'{MEANING.get(name, name)} ({name})' for name in missing)}. "
+            "`job=doctor` says how to get it; isolation.require=[] runs without, if you trust the code"
+        )
+
+
+def in_both(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    """What protects both of two workers: the mechanisms that each of them has."""
+    shared = {}
+    for name in NAMES:
+        theirs = other.get(name, "").split("+")
+        shared[name] = "+".join(part for part in one.get(name, "").split("+") if part and part in theirs)
+    return shared
