@@ -17,5 +17,9 @@ class UnmeterableError(WhestError):
     """The program contains something whose cost can't be known, so it can't be scored."""
 
 
+class UnprotectedError(ConfigError):
+    """A protection that the config requires is not in force."""
+
+
 class JobFailedError(WhestError):
     """A job that left its report but no valid score; raised so that a sweep counts it as failed."""

@@ -69,6 +69,8 @@ class World:
     limits: WorkerLimits
     hidden: tuple[str, ...]
     cache: Path
+    require: tuple[str, ...] = ()
+    """Protections without which no stranger's code is imported."""
 
     def launch(self, role: str, scratch: Path) -> Launch:
         """One of `whest.isolation.worker`'s roles, in this interpreter."""

@@ -34,12 +34,15 @@ class Plan:
     seed: int
     cache: Path
     """Of compiled programs."""
+    require: tuple[str, ...] = ()
+    """Protections that a stranger's learner must have."""
 
     @property
     def world(self) -> "ExamWorld":
         """What processes are started from: nothing here leads to the exam."""
         validation = write_questions(self.material.validation.questions).decode()
-        return ExamWorld(self.spec, self.context, self.worker_limits, validation, self.seed, self.cache)
+        required = () if self.spec.is_trusted else self.require
+        return ExamWorld(self.spec, self.context, self.worker_limits, validation, self.seed, self.cache, required)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class ExamWorld:
     validation: str
     seed: int
     cache: Path
+    require: tuple[str, ...]
 
     @cached_property
     def room(self) -> list[Path]:

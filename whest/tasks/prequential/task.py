@@ -49,6 +49,10 @@ class Prequential:
     bad_batch_charge: float
     outputs: Path
 
+    @property
+    def require(self) -> tuple[str, ...]:
+        return self.isolation.require
+
     def cases(self, progress: Progress) -> Iterator[Block]:
         """One case a block of the stream; when the last is done, what is held out is read."""
         engine = self._engine()
