@@ -17,7 +17,6 @@ from whest.estimator.contract import Estimator
 from whest.estimator.instance import HeldEstimator
 from whest.experiment import AnyExperiment, build
 from whest.experiment import run as carry_out
-from whest.isolation.choose import Isolation
 from whest.report import AnyReport
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def with_estimator(experiment: AnyExperiment, estimator: Estimator) -> AnyExperi
         made=estimator,
     )
     task: Any = experiment.task
-    held = replace(task, estimator=spec, isolation=Isolation("none", fresh=False))
+    held = replace(task, estimator=spec, isolation=replace(task.isolation, kind="none", fresh=False))
     return replace(experiment, task=held, notes={**experiment.notes, "participant": spec.name})
 
 

@@ -161,6 +161,8 @@ def protocol_of(experiment: AnyExperiment) -> Json:
         **task.protocol(),
         "scoring": describe_rule(experiment.rule),
         "limits": asdict(task.limits),
+        "mode": task.estimator.mode,
+        "require": sorted(task.require),
     }
 
 

@@ -108,6 +108,7 @@ def _unranked(entry: Entry, status: Status, note: str) -> Row:
         submitted_at=entry.submitted_at,
         run_ids=(entry.run_id,),
         folder=entry.folder,
+        protection=entry.protection,
     )
 
 

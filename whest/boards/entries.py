@@ -62,6 +62,8 @@ class Entry:
     """The folder of the run's files."""
     track: str = ""
     """The protocol in words."""
+    protection: str = ""
+    """trusted, protected or unprotected; empty for runs of older versions."""
 
     @property
     def ruling(self) -> str | None:
@@ -104,6 +106,7 @@ def read_entry(run: RecordedRun) -> Entry:
         verdict=current_verdict(run.tags),
         solution=run.tags.get("solution") or None,
         folder=Path(run.tags["run_folder"]) if "run_folder" in run.tags else None,
+        protection=str(config.get("isolation", {}).get("status", "")),
     )
     reader = READERS.get(run.task)
     return replace(entry, **reader(run.report)) if reader and run.report else entry

@@ -37,6 +37,8 @@ class Row:
     weight: float | None = None
     folder: Path | None = None
     """The folder of its run's files."""
+    protection: str = ""
+    """trusted, protected or unprotected."""
 
 
 class Policy(Protocol):
@@ -181,7 +183,14 @@ class AriPolicy(Terms):
             n_runs=len(counted),
             submitted_at=max((entry.submitted_at for entry in counted if entry.submitted_at), default=None),
             run_ids=tuple(entry.run_id for entry in counted),
+            protection=shared_protection(counted),
         )
+
+
+def shared_protection(entries: Sequence[Entry]) -> str:
+    """The weakest protection among the runs of one row."""
+    found = {entry.protection for entry in entries}
+    return next((status for status in ("", "unprotected", "protected") if status in found), "trusted")
 
 
 def best_of_each(entries: Iterable[Entry], key: Key) -> list[Row]:
@@ -200,6 +209,7 @@ def best_of_each(entries: Iterable[Entry], key: Key) -> list[Row]:
             submitted_at=runs[0].submitted_at,
             run_ids=(runs[0].run_id,),
             folder=runs[0].folder,
+            protection=runs[0].protection,
         )
         for name, runs in taken.items()
     ]

@@ -38,6 +38,7 @@ COLUMNS = (
     "score_se",
     "weight",
     "status",
+    "protection",
     "n_runs",
     "submitted_at",
     "note",
@@ -90,7 +91,18 @@ def print_board(board: Board, folder: Path, console: Console) -> None:
 def _table(board: Board) -> Table:
     weighted = any(row.weight is not None for row in board.rows)
     table = Table(box=None, header_style="bold")
-    names = ["rank", "participant", "estimator", "score", *["weight"] * weighted, "runs", "status", "run", "note"]
+    names = [
+        "rank",
+        "participant",
+        "estimator",
+        "score",
+        *["weight"] * weighted,
+        "runs",
+        "status",
+        "protection",
+        "run",
+        "note",
+    ]
     for name in names:
         table.add_column(name, justify="right" if name in ("rank", "weight", "runs") else "left", overflow="fold")
     for row in board.rows:
@@ -103,6 +115,7 @@ def _table(board: Board) -> Table:
             *["–" if row.weight is None else f"{row.weight:.4f}"] * weighted,
             str(row.n_runs),
             f"[{colour}]{row.status}[/]",
+            escape(row.protection or "–"),
             ", ".join(run_id[:8] for run_id in row.run_ids),
             escape(row.note),
         )

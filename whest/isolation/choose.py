@@ -8,14 +8,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from whest.errors import ConfigError
+from whest.errors import ConfigError, UnprotectedError
 from whest.estimator.contract import SetupContext
 from whest.estimator.spec import EstimatorSpec
 from whest.isolation.eager import EagerProcessRunner
 from whest.isolation.peer import PeerRunner
 from whest.isolation.process import World
+from whest.isolation.protections import Name, Protections, status_of
 from whest.isolation.runner import InProcessRunner, Runner
 from whest.isolation.traced import TracedProcessRunner
 from whest.limits import WorkerLimits
@@ -28,17 +29,34 @@ class Isolation:
     kind: Literal["auto", "none", "process"]
     fresh: bool
     """A new worker for each MLP, so that nothing is remembered between them."""
+    require: tuple[Name, ...] = ()
+    """Protections that a stranger's code must have. Part of the protocol; a run without one of them ends."""
 
     def is_process(self, spec: EstimatorSpec) -> bool:
         if spec.peer is not None:
             return True
         if self.kind == "auto":
-            return not spec.is_trusted and not _is_interactive()
+            return not spec.is_trusted and not (_is_interactive() and not self.require)
         return self.kind == "process"
 
     def refuse_unfit(self, spec: EstimatorSpec) -> None:
         if spec.peer is not None and self.kind == "none":
             raise ConfigError("isolation=none: estimator=whestbench runs in an interpreter of its own, leave that out")
+        if self.require and not spec.is_trusted and not self.is_process(spec):
+            raise UnprotectedError(
+                f"estimator={spec.name} would run in this process, without isolation.require="
+                f"[{','.join(self.require)}]: use isolation=process, or waive them on record with isolation.require=[]"
+            )
+
+    def required_of(self, spec: EstimatorSpec) -> tuple[Name, ...]:
+        """What a worker of this estimator must have. Code that ships with whest meets it as trusted."""
+        return () if spec.is_trusted else self.require
+
+
+def describe_protection(require: Sequence[str], spec: EstimatorSpec, found: Protections) -> dict[str, Any]:
+    """A report's part on protection: what was required, what was in force, and the status that boards show."""
+    status = status_of(spec.is_trusted, found)
+    return {"require": list(require), "status": status, "protections": dict(found)}
 
 
 def _is_interactive() -> bool:
@@ -57,7 +75,8 @@ def open_runner(
     if not isolation.is_process(spec):
         return InProcessRunner(spec, context)
     _refuse_among_answers(hidden, spec)
-    world = World(spec, context, limits, tuple(str(path) for path in hidden), cache)
+    names = tuple(str(path) for path in hidden)
+    world = World(spec, context, limits, names, cache, isolation.required_of(spec))
     if spec.peer is not None:
         return PeerRunner(world, isolation.fresh)
     return EagerProcessRunner(world, isolation.fresh) if spec.mode == "eager" else TracedProcessRunner(world)

@@ -4,17 +4,23 @@ A worker's protections are `{name: mechanisms}`. The mechanisms are those that w
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from whest.errors import UnprotectedError
 
-NAMES = ("files", "network", "processes", "memory", "disk")
+Name = Literal["files", "network", "processes", "memory", "disk"]
+NAMES: tuple[Name, ...] = ("files", "network", "processes", "memory", "disk")
+WALLS: tuple[Name, ...] = ("files", "network", "processes")
+"""What makes a run `protected`: the answers and the machine are out of reach."""
+Protections = Mapping[str, str]
+Status = Literal["trusted", "protected", "unprotected"]
+"""How an estimator ran: as code that the operator vouches for, behind walls, or without them."""
 
 MEANING = {
     "files": "reading the user's files and writing anything but its scratch folder",
     "network": "using a network or a socket",
     "processes": "starting processes and programs, and touching those of others",
-    "memory": "taking more memory than limits.memory_limit_mb",
+    "memory": "taking more memory than memory_limit_mb",
     "disk": "filling the disk",
 }
 
@@ -39,9 +45,16 @@ def check_required(require: Sequence[str], protections: Mapping[str, str]) -> No
         )
 
 
+def status_of(is_trusted: bool, found: Protections) -> Status:
+    """The status that reports and boards show."""
+    if is_trusted:
+        return "trusted"
+    return "protected" if all(found.get(name) for name in WALLS) else "unprotected"
+
+
 def in_both(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
     """What protects both of two workers: the mechanisms that each of them has."""
-    shared = {}
+    shared: dict[str, str] = {}
     for name in NAMES:
         theirs = other.get(name, "").split("+")
         shared[name] = "+".join(part for part in one.get(name, "").split("+") if part and part in theirs)

@@ -95,7 +95,8 @@ def _provenance(document: Json, own: Mapping[str, str]) -> list[tuple[str, str]]
         "participant": config["participant"],
         "dataset": f"{config['dataset']['name']} {config['dataset']['sha256'][:16]}",
         **own,
-        "JAX, NumPy": f"{host['jax_version']}, {host['numpy_version']}",
+        "protection": _protection(config.get("isolation", {})),
+        "JAX, jaxlib, NumPy": f"{host['jax_version']}, {host.get('jaxlib_version')}, {host['numpy_version']}",
         "Python": host["python_version"],
         "machine": f"{host['cpu_brand'] or host['machine']}, {host['cpu_count_logical']} cores, {host['device']}",
         "duration": f"{meta['run_duration_s']:.3g} s",
@@ -103,6 +104,13 @@ def _provenance(document: Json, own: Mapping[str, str]) -> list[tuple[str, str]]
         "status": meta["status"],
     }
     return [(name, str(value)) for name, value in rows.items() if value]
+
+
+def _protection(isolation: Json) -> str:
+    """The status, with the mechanisms behind it."""
+    in_force = [f"{name} by {how}" for name, how in isolation.get("protections", {}).items() if how]
+    status = str(isolation.get("status", ""))
+    return f"{status}: {', '.join(in_force)}" if in_force and status else status
 
 
 def _config_blocks(document: Json, config: str | None) -> list[Block]:

@@ -36,6 +36,11 @@ class Task(Protocol[CaseT, RuleT, ScoreT]):
     @property
     def estimator(self) -> "EstimatorSpec": ...
 
+    @property
+    def require(self) -> tuple[str, ...]:
+        """The protections a stranger's code must have; part of the protocol."""
+        ...
+
     def cases(self, progress: "Progress") -> Iterator[CaseT]:
         """One result per case, as each is finished. Ctrl-C keeps the finished ones."""
         ...

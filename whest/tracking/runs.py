@@ -196,6 +196,7 @@ def _tags(report: AnyReport, folder: Path) -> dict[str, str]:
         "participant": report.config["participant"],
         "scoring": report.config["scoring"]["name"],
         "protocol_hash": report.meta.protocol_hash,
+        "protection": report.config.get("isolation", {}).get("status", "unprotected"),
         "code_version": report.meta.code_version or report.meta.whest_version,
         "run_folder": str(folder),
         "command": report.meta.command,

@@ -27,8 +27,22 @@ def own_problem(report: Json) -> str | None:
         return "its rows are incomplete, so its score can't be checked"
     if not _same(score, results["score"]):
         return f"its score is {results['score']}, but its rows give {score}"
+    unkept = broken_promise(meta["protocol"], config)
+    if unkept is not None:
+        return unkept
     imported = report.get("imported", {}).get("problems")
     return f"it was imported, and its figures disagree: {imported[0]}" if imported else None
+
+
+def broken_promise(protocol: Json, config: Json) -> str | None:
+    """Where a run's protections are not those its protocol requires."""
+    require = protocol.get("require")
+    if not require:
+        return None  # waived, or a run from before protections were part of the protocol
+    isolation = config["isolation"]
+    lacking = [name for name in require if not isolation["protections"].get(name)]
+    is_kept = isolation["status"] == "trusted" or not lacking
+    return None if is_kept else f"its protocol requires {', '.join(lacking)}, which it ran without"
 
 
 def logged_problem(run: "Run", report: Json) -> str | None:

@@ -20,7 +20,7 @@ REMEDIES = {
     "files": "a Linux kernel since 5.13 with Landlock (boot with lsm=landlock,…), or user namespaces (below)",
     "network": "Linux on x86_64 or aarch64 with seccomp filters, which every common kernel has",
     "processes": "Linux on x86_64 or aarch64 with seccomp filters, which every common kernel has",
-    "memory": "set limits.memory_limit_mb, as round=… does for some rounds",
+    "memory": "set memory_limit_mb=4000, or another limit",
     "disk": "Linux: a worker's scratch folder is limited there",
 }
 """How to get a protection that is missing."""

@@ -12,6 +12,7 @@ from whest.config.build import Node, build_group, build_target
 from whest.config.settings import Settings
 from whest.errors import ConfigError
 from whest.estimator.spec import EstimatorSpec, estimator_spec
+from whest.isolation.choose import Isolation
 from whest.isolation.furniture import furniture
 from whest.learner.contract import LearnerContext, create_learner, step_cost
 from whest.limits import Limits, WorkerLimits
@@ -50,6 +51,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
     seed = secrets.randbits(31) if settings.seed is None else settings.seed
     context = LearnerContext(int(settings.budget), recipe.row_length, ENDLESS, seed)
     _refuse_bad_learner(spec, context, in_flops=options.budget_by == "flops")
+    isolation: Isolation = build_target(Isolation, config["isolation"], "isolation")
     wall = WallClock(options.budget_s, options.call_limit_s, options.reserve_s)
     plan = Plan(
         spec=spec,
@@ -62,6 +64,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         bundle_limit_bytes=options.bundle_limit_bytes,
         seed=seed,
         cache=settings.outputs / "cache" / "xla",
+        require=isolation.require,
     )
     limits = Limits(settings.budget, 0.0, settings.wall_time_limit_s, None)
     reveal = material.is_demo if options.reveal is None else options.reveal

@@ -36,12 +36,15 @@ class Plan:
     seed: int
     cache: Path
     """The folder of compiled programs."""
+    require: tuple[str, ...] = ()
+    """Protections that a stranger's learner must have."""
 
     @property
     def world(self) -> "ExamWorld":
         """The data that processes are started with. It contains nothing about the exam."""
         validation = write_questions(self.material.validation.questions).decode()
-        return ExamWorld(self.spec, self.context, self.worker_limits, validation, self.seed, self.cache)
+        required = () if self.spec.is_trusted else self.require
+        return ExamWorld(self.spec, self.context, self.worker_limits, validation, self.seed, self.cache, required)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from whest.cases.exam import ExamCase
 from whest.document import Json
 from whest.estimator.spec import EstimatorSpec
+from whest.isolation.choose import describe_protection
 from whest.limits import Limits
 from whest.metering.meter import METER_VERSION
 from whest.progress import Progress
@@ -37,6 +38,10 @@ class Exam:
     @property
     def estimator(self) -> EstimatorSpec:
         return self.plan.spec
+
+    @property
+    def require(self) -> tuple[str, ...]:
+        return self.plan.require
 
     def cases(self, progress: Progress) -> Iterator[ExamCase]:
         """Train, then answer."""
@@ -75,7 +80,10 @@ class Exam:
             "budget_by": "flops" if plan.wall_clock is None else "wall",
             "wall_clock": asdict(plan.wall_clock) if plan.wall_clock else None,
             "bundle_limit_bytes": plan.bundle_limit_bytes,
-            "isolation": {"worker": True, "protections": dict(cases[0].sitting.protections) if cases else {}},
+            "isolation": {
+                "worker": True,
+                **describe_protection(plan.require, plan.spec, cases[0].sitting.protections if cases else {}),
+            },
             "dataset": plan.material.describe(),
         }
 

@@ -49,6 +49,10 @@ class Prequential:
     bad_batch_charge: float
     outputs: Path
 
+    @property
+    def require(self) -> tuple[str, ...]:
+        return self.isolation.require
+
     def cases(self, progress: Progress) -> Iterator[Block]:
         """One case per block of the stream. After the last one, the held-out text is read."""
         engine = self._engine()

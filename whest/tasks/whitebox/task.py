@@ -13,7 +13,7 @@ from whest.dataset.suite import FOLDER as SUITES
 from whest.document import Json
 from whest.estimator.contract import SetupContext
 from whest.estimator.spec import EstimatorSpec
-from whest.isolation.choose import Isolation, open_runner
+from whest.isolation.choose import Isolation, describe_protection, open_runner
 from whest.isolation.runner import Runner
 from whest.limits import Limits, WorkerLimits
 from whest.mlp import MLP
@@ -43,6 +43,10 @@ class Whitebox:
     worker_limits: WorkerLimits
     cache: TruthCache
     outputs: Path
+
+    @property
+    def require(self) -> tuple[str, ...]:
+        return self.isolation.require
 
     def cases(self, progress: Progress) -> Iterator[WhiteboxCase]:
         """One case per MLP, as each is finished."""
@@ -80,7 +84,7 @@ class Whitebox:
                 "kind": self.isolation.kind,
                 "worker": self.isolation.is_process(self.estimator),
                 "fresh": self.isolation.fresh,
-                "protections": dict(cases[0].protections) if cases else {},
+                **describe_protection(self.isolation.require, self.estimator, cases[0].protections if cases else {}),
             },
             "dataset": self.dataset.describe(),
             "truth": {**describe_sampler(self.sampler), "resample": self.sampler.resample},
