@@ -1,7 +1,10 @@
 """A case of the prequential task: one block of the stream."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from whest.cases.prediction import Failure
 from whest.cost import Charge, Timing
 
 
@@ -32,6 +35,16 @@ class Closing:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What is known of the programs that a run used."""
+
+    program_bytes: int | None = None
+    """All of them under gzip; None for a reference, which has none, and where no programs were made."""
+    protections: Mapping[str, Any] = field(default_factory=dict)
+    """In force in every worker that the learner had; empty where it ran in this process."""
+
+
+@dataclass(frozen=True)
 class Block:
     """A stretch of the stream: nats a byte of each of its rows, taken before they were learnt."""
 
@@ -49,6 +62,9 @@ class Block:
     compile_time_s: float = 0.0
     closing: Closing | None = None
     """On the last block alone."""
+    origin: Origin = field(default_factory=Origin)
+    failure: Failure | None = None
+    """Why the run ended here: then this block has no losses."""
 
     @property
     def n_bytes(self) -> int:

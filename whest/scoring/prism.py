@@ -39,6 +39,8 @@ class OnlineRun:
     is_whole: bool = True
     """Whether it went on until the budget or the stream was spent."""
     flops_used: int = 0
+    stopped: str | None = None
+    """Why the learner was stopped, where it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,6 +179,8 @@ def _bits(losses: Sequence[float]) -> float | None:
 
 
 def _failure(bpb: float | None, run: OnlineRun) -> str | None:
+    if run.stopped is not None:
+        return run.stopped
     if bpb is None or run.batch_bytes < 1:
         return "no byte was covered"
     if not run.is_whole:

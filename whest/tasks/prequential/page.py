@@ -27,7 +27,7 @@ def page_parts(document: Json) -> PageParts:
             "Where the FLOPs went": flop_blocks(results, max(results["n_batches"], 1), "FLOPs a step") if rows else [],
             "Blocks": [_blocks(results)] if rows else [],
         },
-        provenance={"isolation": "traced in a worker" if told["isolation"]["worker"] else "in this process"},
+        provenance={"isolation": "in workers" if told["isolation"]["worker"] else "in this process"},
     )
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from whest.learner.contract import tokens_of
-from whest.learner.programs import LearnerError
-from whest.tasks.prequential.engine import TracedEngine, expectations
+from whest.learner.programs import LearnerError, Leaves
 
 TOLERANCE = 1e-3
 """In nats of a log-probability: rounding moves less, and little can be told by less."""
@@ -18,16 +18,24 @@ MOST_PLACES = 32
 
 NOISE = 0.3
 
+LEAST_EXPECTED = -30.0
+"""In nats: less likely is as good as never."""
+
+Forward = Callable[[Leaves, Any], Float[np.ndarray, "row time 256"]]
+"""Logits of tokens, by parameters."""
+
 Predict = Callable[[UInt8[np.ndarray, "row time"]], Float[np.ndarray, "row time 256"]]
 
 
-def probe(engine: TracedEngine, batch: UInt8[np.ndarray, "row time"], seed: int, with_noise: bool) -> None:
+def check_causality(
+    forward: Forward, params: Leaves, batch: UInt8[np.ndarray, "row time"], seed: int, with_noise: bool
+) -> None:
     """Refuse a learner that looks ahead. At the start its weights are shaken, since zeros hide where they come from."""
     draw = np.random.default_rng(seed)
-    params = [_shaken(leaf, draw) for leaf in engine.params] if with_noise else engine.params
+    tried = [_shaken(leaf, draw) for leaf in params] if with_noise else params
 
     def predict(rows: UInt8[np.ndarray, "row time"]) -> Float[np.ndarray, "row time 256"]:
-        return engine.logits_of(params, tokens_of(jnp.asarray(rows)))
+        return forward(tried, tokens_of(jnp.asarray(rows)))
 
     _check_later_bytes(predict, batch, draw)
     _check_other_rows(predict, batch, draw)
@@ -80,6 +88,11 @@ def _moved(before: np.ndarray, after: np.ndarray) -> float | None:
         return None
     distance = float(np.max(np.abs(expectations(before[rows]) - expectations(after[rows]))))
     return distance if distance > TOLERANCE else None
+
+
+def expectations(logits: Any) -> Any:
+    """Log-probabilities as far as they matter: what a logit of no account is doesn't blur the others."""
+    return jnp.maximum(jax.nn.log_softmax(logits - logits.max(axis=-1, keepdims=True)), LEAST_EXPECTED)
 
 
 def refuse_moved(moved: float, step: int) -> None:
