@@ -25,6 +25,7 @@ from whest.experiment import build, protocol_of
 from whest.isolation.process import Launch, Worker
 from whest.learner.contract import LearnerContext, TrainState
 from whest.learner.programs import LearnerError
+from whest.learner.size import LARGEST_DOCUMENT
 from whest.tasks.exam.grading import grade
 from whest.tasks.exam.plan import ExamWorld, Plan
 from whest.tasks.exam.process.answering import Answerer
@@ -211,6 +212,11 @@ def test_a_report_checks_out_and_its_page_can_be_drawn_again(ran: Ran) -> None:
     html = (ran.folder / "report.html").read_text()
     assert "Candidates" in html
     assert "secret-answer" not in html + (ran.folder / "report.json").read_text(), "an exam from outside is kept back"
+
+
+def test_a_report_has_the_size_of_the_programs(ran: Ran) -> None:
+    """All four under gzip; the table of what the learner saw is among them."""
+    assert 1000 < ran.document["results"]["program_bytes"] < LARGEST_DOCUMENT
 
 
 def test_a_changed_row_is_found(ran: Ran, tmp_path: Path) -> None:

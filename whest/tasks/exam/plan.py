@@ -30,6 +30,8 @@ class Plan:
     budget: float
     """In FLOPs: what updates may cost together, unless there is a clock."""
     wall_clock: WallClock | None
+    call_limit_s: float
+    """Seconds for a training call, by FLOPs too, and for packaging and trying a candidate."""
     bundle_limit_bytes: int
     seed: int
     cache: Path
