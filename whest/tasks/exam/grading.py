@@ -1,4 +1,4 @@
-"""Grading: another process, which gets the promoted bundle and the questions, and answers from prefixes alone."""
+"""Grading: a separate process gets the promoted bundle and the questions, and answers each from its prefix."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,10 +20,10 @@ GRACE_S = 5.0
 
 
 def grade(plan: Plan, sitting: Sitting, questions: Sequence[Question]) -> Iterator[ExamCase]:
-    """One case per question. What stopped the session fails them all.
+    """One case per question. If the session failed, all questions fail.
 
-    A model that is too slow or too large fails the question and all after it. What else stops the grader makes the run
-    invalid.
+    If a model is killed for its time or memory, that question and all later ones fail. If the grader fails in another
+    way, the run is invalid.
     """
     if sitting.failure is not None or sitting.bundle is None:
         yield from _all_failed(sitting, questions, sitting.failure)
@@ -65,7 +65,7 @@ def _refusal(plan: Plan, sitting: Sitting, reason: str) -> ExamFailure:
     if reason != "too large":
         return ExamFailure("BAD_BUNDLE", reason)
     size, limit = sitting.gzipped_bytes, plan.bundle_limit_bytes
-    return ExamFailure("TOO_LARGE", f"the bundle has {size:,} bytes gzipped, at most {limit:,} are graded")
+    return ExamFailure("TOO_LARGE", f"the bundle has {size:,} bytes gzipped, the limit is {limit:,}")
 
 
 def _graded(grader: Worker, plan: Plan, sitting: Sitting, index: int, question: Question) -> ExamCase:

@@ -1,4 +1,4 @@
-"""What carries a learner through the stream: its programs, here or in a worker, or a reference's own host code."""
+"""Engines run a learner through the stream: with its programs, here or in a worker, or with a reference's host code."""
 
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ NOTHING = Cost(())
 
 
 class Engine(Protocol):
-    """A learner at its place in the stream. `TracedEngine` and `WorkerEngine` are the other two."""
+    """A learner and its present state in the stream: `TracedEngine`, `WorkerEngine` or `HostEngine`."""
 
     rows_per_step: int
     update_cost: Cost
@@ -20,20 +20,20 @@ class Engine(Protocol):
     compile_time_s: float
 
     def begin(self, seed: int, batch: Batch) -> None:
-        """The forced start, ready for batches of this shape."""
+        """Start from random numbers that the harness draws, and compile for batches of this shape."""
 
     def probe(self, batch: Batch, seed: int, with_noise: bool) -> None:
         """Refuse a learner that looks ahead or at other rows."""
 
     def losses(self, batches: Batches) -> Losses:
-        """Mean nats per byte of each row, as the learner is now."""
+        """Mean nats per byte of each row, with the present state."""
 
     def steps(
         self, batches: Batches, others: Batches, places: Int[np.ndarray, " batch"]
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
-        """Of each batch in turn: its losses, then the update.
+        """For each batch in turn: its losses, then the update.
 
-        The second answer says how far any prediction up to a place moved when the rows went on as others do.
+        The second result is the largest change of a prediction up to `place` if the rows continue as `other`.
         """
 
     def logits(self, batch: Batch) -> Float[np.ndarray, "row time 256"]: ...
@@ -42,7 +42,7 @@ class Engine(Protocol):
 
 
 class HostEngine:
-    """A reference whose work nobody counts: it is listed, and never ranked."""
+    """Runs a reference, whose work on the host is not counted: it is listed but never ranked."""
 
     def __init__(self, learner: Any) -> None:
         self.rows_per_step: int = learner.rows_per_step
