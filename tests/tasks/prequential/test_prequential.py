@@ -335,7 +335,7 @@ def test_ngram_codes_each_byte_before_it_counts_it() -> None:
 
 
 def test_illegal_pairs_and_misfits_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is task=whitebox with"):
+    with pytest.raises(ConfigError, match="use one of task=whitebox with"):
         build(compose("experiment=prism", "scoring=whest"), tmp_path)
     with pytest.raises(ConfigError, match=r"estimator=cov_prop is no byte learner: it has no init\(\)"):
         build(compose("experiment=prism", "estimator=cov_prop", "data=generated"), tmp_path)
