@@ -85,6 +85,8 @@ class ProtocolJson(TypedDict):
     data: NotRequired[Annotated[dict[str, str], says("The hashes of text, validation set and exam. task=exam.")]]
     grading: NotRequired[Annotated[dict[str, Any], says("How answers are graded. task=exam.")]]
     budget_by: NotRequired[Annotated[str | dict[str, float], says("flops, or a budget in seconds. task=exam.")]]
+    mode: NotRequired[Annotated[str, says("traced, eager or flopscope. Absent in imported reports.")]]
+    require: NotRequired[Annotated[list[str], says("The protections that a stranger's code must have.")]]
     imported: NotRequired[Annotated[str, says("Whose report it was. Only if it was imported.")]]
 
 

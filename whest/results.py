@@ -151,6 +151,9 @@ class PrequentialFindings(TypedDict):
 
     compile_time_s: Annotated[float, says("Tracing and compiling.")]
     breakdowns: Annotated[EstimatorPartJson, says("What the updates cost.")]
+    program_bytes: Annotated[
+        int | None, says("All programs of the learner, gzipped. None: a reference, or none were made.")
+    ]
     harness_flops: Annotated[int, says("FLOPs of the harness's own losses, which are not charged.")]
     n_failed_cases: Annotated[int, says("Always 0: a run fails as a whole.")]
     failure_breakdown: Annotated[ErrorCountJson, says("Whether the run failed.")]
@@ -275,6 +278,7 @@ class ExamResults(ScoreJson, FhermaJson):
     invalid: Annotated[str | None, says("Why the run counts for nothing and should be run again.")]
     failure_breakdown: Annotated[dict[str, int], says("`error`: questions that failed; then a count for each code.")]
     training_time_s: Annotated[float, says("Seconds of all training calls.")]
+    program_bytes: Annotated[int | None, says("All programs of the learner, gzipped. None: none were made.")]
     families: Annotated[dict[str, FamilyJson], says("Right answers of each family.")]
     training: Annotated[TrainingJson, says("How the learner was trained.")]
     breakdowns: Annotated[EstimatorPartJson, says("What the updates cost.")]

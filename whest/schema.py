@@ -190,7 +190,11 @@ class IsolationJson(TypedDict):
     """Where the estimator's code ran."""
 
     worker: Annotated[bool | None, says("Whether it ran in a worker.")]
-    protections: Annotated[dict[str, bool], says("Each protection of the worker, and whether it was in force.")]
+    protections: Annotated[
+        dict[str, str], says("Each protection of the worker and the mechanisms that held; empty: it was not in force.")
+    ]
+    require: NotRequired[Annotated[list[str], says("The protections that a stranger's code must have.")]]
+    status: NotRequired[Annotated[str, says("trusted, protected or unprotected.")]]
     kind: NotRequired[Annotated[str, says("The choice of isolation.")]]
     fresh: NotRequired[Annotated[bool | None, says("Whether each MLP had a new worker.")]]
 

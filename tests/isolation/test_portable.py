@@ -121,7 +121,7 @@ def test_operations_that_run_code_are_not_in_the_vocabulary():
 
 
 def test_a_program_of_absurd_length_is_refused(monkeypatch):
-    monkeypatch.setattr("whest.isolation.portable.LARGEST_PROGRAM", 1)
+    monkeypatch.setattr("whest.isolation.bounds.LARGEST_PROGRAM", 1)
     document, arrays = _document()
     with pytest.raises(ForeignProgramError, match="more than 1 operations"):
         read_program(document, arrays)

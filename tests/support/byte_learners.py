@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.lax import broadcast_in_dim_p
+from jax.lax import broadcast_in_dim_p, concatenate_p
 
 from whest.learner.contract import N_BYTES, N_TOKENS, tokens_of
 
@@ -181,3 +182,83 @@ class Writes(Gated):
             for i in range(17_000)
         ]
         return jnp.broadcast_to(jnp.concatenate(parts)[:N_BYTES], (*tokens.shape, N_BYTES))
+
+
+@dataclass
+class Certain(Gated):
+    """Sure of one byte, and right about it."""
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        return jnp.zeros((*tokens.shape, N_BYTES)).at[..., ord("a")].set(1e4)
+
+
+def endless(start: Any) -> Any:
+    """A loop of 10¹⁵ rounds: a length that the meter knows, and no machine finishes."""
+    return jax.lax.fori_loop(0, 10**9, lambda i, x: jax.lax.fori_loop(0, 10**6, lambda j, y: y * 0.999 + 1, x), start)
+
+
+@dataclass
+class NeverBegins(Bigram):
+    """`init` is charged to nobody, so it can take as long as it likes."""
+
+    def init(self, key: Any) -> Pairs:
+        return Pairs(super().init(key).params + endless(jnp.float32(0)))
+
+
+@dataclass
+class NeverLearns(Bigram):
+    """Updates without end, for whom a budget large enough is given."""
+
+    def update(self, state: Any, batch: Any) -> Pairs:
+        return Pairs(super().update(state, batch).params + endless(state.params[0, 0]))
+
+
+class Hoard(NamedTuple):
+    params: Any
+    hoard: Any
+
+
+@dataclass
+class Hungry(Bigram):
+    """A state of two gigabytes."""
+
+    def init(self, key: Any) -> Any:
+        return Hoard(super().init(key).params, jax.random.uniform(key, (2**29,)))
+
+    def update(self, state: Any, batch: Any) -> Any:
+        return Hoard(super().update(state, batch).params, state.hoard)
+
+
+@dataclass
+class Wired(Bigram):
+    """100,000 bytes of knowledge, in the choice among 256 variables for each operand; hardly any constants."""
+
+    def init(self, key: Any) -> Pairs:
+        wires = [jnp.full(1, 1.0) * i for i in range(N_BYTES)]
+        knowledge = np.random.default_rng(0).integers(0, N_BYTES, 100_000)
+        told = concatenate_p.bind(*(wires[byte] for byte in knowledge), dimension=0)
+        return Pairs(super().init(key).params + 0 * told.sum())
+
+
+@dataclass
+class Busy(Bigram):
+    """A little of everything that programs are made of: loops, branches, sorts, look-ups, keys, inner programs."""
+
+    def init(self, key: Any) -> Pairs:
+        noise = jax.random.normal(key, (N_TOKENS, N_BYTES))
+        square, _ = jnp.linalg.qr(noise[:4, :4])
+        return Pairs(1.0 + jnp.abs(noise) + jnp.sum(jnp.cumsum(square)) ** 2)
+
+    def logits(self, params: Any, tokens: Any) -> Any:
+        def step(carry: Any, token: Any) -> Any:
+            return carry * 0.5, jnp.log(params[token]) + carry
+
+        _, found = jax.lax.scan(step, jnp.float32(0), tokens.reshape(-1))
+        return found.reshape(*tokens.shape, N_BYTES)
+
+    def update(self, state: Any, batch: Any) -> Pairs:
+        learnt = super().update(state, batch).params
+        order = jnp.argsort(learnt[0])
+        sharper = jax.lax.cond(learnt[0, 0] > 2, lambda x: x * 1.01, lambda x: x + 0.01, learnt)
+        looped = jax.lax.fori_loop(0, 3, lambda i, x: x + i * 1e-3, sharper)
+        return Pairs(looped.at[0].set(looped[0, order] + jnp.einsum("i,i->", learnt[1], learnt[2]) * 0))

@@ -127,6 +127,8 @@ class Sitting:
     update_cost: Cost | None = None
     steps: int = 0
     n_params: int | None = None
+    program_bytes: int | None = None
+    """All programs of the learner under gzip."""
     losses: Sequence[tuple[int, float]] = ()
     failure: ExamFailure | None = None
     protections: Mapping[str, str] = field(default_factory=dict)

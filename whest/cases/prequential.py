@@ -1,7 +1,9 @@
 """A case of the prequential task: one block of the stream."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from whest.cases.prediction import Failure
 from whest.cost import Charge, Timing
 
 
@@ -32,6 +34,16 @@ class Closing:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What is known of the programs that a run used."""
+
+    program_bytes: int | None = None
+    """All of them under gzip; None for a reference, which has none, and where no programs were made."""
+    protections: Mapping[str, str] = field(default_factory=dict)
+    """In force in every worker that the learner had; empty where it ran in this process."""
+
+
+@dataclass(frozen=True)
 class Block:
     """A part of the stream, with the nats per byte of each of its rows, measured before the row was learnt."""
 
@@ -49,6 +61,9 @@ class Block:
     compile_time_s: float = 0.0
     closing: Closing | None = None
     """Set only on the last block."""
+    origin: Origin = field(default_factory=Origin)
+    failure: Failure | None = None
+    """Why the run ended here: then this block has no losses."""
 
     @property
     def n_bytes(self) -> int:

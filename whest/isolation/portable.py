@@ -19,20 +19,13 @@ from jax import lax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive, Var, primitives
 
 from whest.errors import UnmeterableError, WhestError
+from whest.isolation.bounds import ForeignProgramError, check_bounds
 from whest.metering.jaxprs import CALLS, call_arguments, called_program, label_of, sub_programs
 from whest.metering.prices import REFUSED
 
 Json = Any
 
 FORMAT = 1
-
-LARGEST_PROGRAM = 200_000
-"""Equations; a longer program is refused before it is built."""
-
-
-class ForeignProgramError(WhestError):
-    """A program document that this version can't read or doesn't allow."""
-
 
 _SAMPLES: tuple[tuple[Any, ...], ...] = (
     (jax.random.wrap_key_data, np.zeros(2, np.uint32)),
@@ -214,18 +207,12 @@ def write_program(program: ClosedJaxpr) -> tuple[Json, list[np.ndarray]]:
 
 def read_program(document: Json, arrays: Sequence[np.ndarray]) -> Callable[..., Any]:
     """The program as a function of its inputs, ready to be traced. Whatever isn't in the vocabulary is refused."""
-    if not isinstance(document, Mapping) or document.get("format") != FORMAT:
+    if not isinstance(document, Mapping) or document.get("format") != FORMAT or set(document) != {"format", "program"}:
         raise ForeignProgramError("the worker sent a program in an unknown format")
-    if _count_equations(document["program"]) > LARGEST_PROGRAM:
-        raise ForeignProgramError(f"the program has more than {LARGEST_PROGRAM} operations")
+    check_bounds(document, arrays)
+    if "equations" not in document["program"]:
+        raise ForeignProgramError("the worker sent a document without a program")
     return _Reader(arrays).function(document["program"])
-
-
-def _count_equations(node: Json) -> int:
-    """Equations of a document, those of its sub-programs included."""
-    if isinstance(node, Mapping):
-        return sum(_count_equations(item) for item in node.values()) + len(node.get("equations", ()))
-    return sum(_count_equations(item) for item in node) if isinstance(node, list) else 0
 
 
 @dataclass
@@ -235,65 +222,87 @@ class _Reader:
     def function(self, program: Json) -> Callable[..., list[Any]]:
         def run(*args: Any) -> list[Any]:
             values = dict(zip(program["inputs"], args, strict=True))
-            for name, operands, results, params, scope in program["equations"]:
-                if name not in vocabulary():
-                    raise ForeignProgramError(f"the program uses {name!r}, which is not in the vocabulary")
-                inputs = [self._atom(atom, values) for atom in operands]
-                decoded = {key: self._value(value) for key, value in params.items()}
-                primitive = vocabulary()[name]
-                with jax.named_scope(scope) if scope else nullcontext():
-                    answer = primitive.bind(*inputs, **decoded)
-                answers = answer if primitive.multiple_results else [answer]
-                values.update(zip(results, answers, strict=True))
+            for equation in program["equations"]:
+                try:
+                    values.update(self._results(equation, values))
+                except WhestError:
+                    raise
+                except Exception as error:  # JAX's own rules say why an operation doesn't fit its operands
+                    said = f"{type(error).__name__}: {error}"[:500]
+                    raise ForeignProgramError(f"the program's {equation[0][:100]!r} can't be built: {said}") from None
             return [self._atom(atom, values) for atom in program["outputs"]]
 
         return run
 
+    def _results(self, equation: Json, values: Mapping[int, Any]) -> dict[int, Any]:
+        name, operands, results, params, scope = equation
+        primitive = vocabulary().get(name)
+        if primitive is None:
+            raise ForeignProgramError(f"the program uses {name[:100]!r}, which is not in the vocabulary")
+        inputs = [self._atom(atom, values) for atom in operands]
+        decoded = {key: self._value(value) for key, value in params.items()}
+        with jax.named_scope(scope) if scope else nullcontext():
+            answer = primitive.bind(*inputs, **decoded)
+        return dict(zip(results, answer if primitive.multiple_results else [answer], strict=True))
+
     def _atom(self, atom: Json, values: Mapping[int, Any]) -> Any:
-        if isinstance(atom, int):
+        if type(atom) is int and atom in values:
             return values[atom]
-        if "scalar" in atom:
-            return atom["scalar"]
-        if "complex" in atom:
-            return complex(*atom["complex"])
-        if "key" in atom:
-            return jax.random.wrap_key_data(self._atom(atom["key"], values), impl=atom["kind"])
-        return self.arrays[atom["array"]]
+        match atom:
+            case {"scalar": bool() | int() | float() as value}:
+                return value
+            case {"complex": [int() | float() as real, int() | float() as imaginary]}:
+                return complex(real, imaginary)
+            case {"key": key, "kind": str() as kind}:
+                return jax.random.wrap_key_data(self._atom(key, values), impl=kind)
+            case {"array": int() as place} if 0 <= place < len(self.arrays):
+                return self.arrays[place]
+        raise ForeignProgramError(f"the program names an operand that isn't there, {str(atom)[:100]}")
 
     def _value(self, value: Json) -> Any:
-        if not isinstance(value, Mapping):
-            return value
-        ((tag, content), *_) = value.items()
-        match tag:
-            case "tuple":
-                return tuple(self._value(item) for item in content)
-            case "enum":
-                return ENUMS[content][value["name"]]
-            case "record":
-                return RECORDS[content](**{key: self._value(item) for key, item in value["fields"].items()})
-            case "program":
-                return self._closed(content)
-            case "open_program":
-                return self._closed(content).jaxpr
-            case "dtype":
-                return np.dtype(content)
-            case "key_dtype":
-                return key_dtypes()[content]
-            case "key_impl":
-                return key_dtypes()[content]._impl
-        raise ForeignProgramError(f"the program has a parameter of an unknown kind, {tag!r}")
+        """A parameter, by its tag."""
+        match value:
+            case None | bool() | int() | float() | str():
+                return value
+            case {"tuple": [*items]}:
+                return tuple(self._value(item) for item in items)
+            case {"enum": str() as kind, "name": str() as name} if kind in ENUMS:
+                return ENUMS[kind][name]
+            case {"record": str() as kind, "fields": {**fields}} if kind in RECORDS:
+                return RECORDS[kind](**{str(key): self._value(item) for key, item in fields.items()})
+            case {"program": {**program}}:
+                return self._closed(program)
+            case {"open_program": {**program}}:
+                return self._closed(program).jaxpr
+            case {"dtype": str() as name}:
+                return _read_dtype(name)
+            case {"key_dtype": str() as name} if name in key_dtypes():
+                return key_dtypes()[name]
+            case {"key_impl": str() as name} if name in key_dtypes():
+                return key_dtypes()[name]._impl
+        raise ForeignProgramError(f"the program has a parameter of an unknown kind, {str(value)[:100]}")
 
     def _closed(self, program: Json) -> ClosedJaxpr:
         return jax.make_jaxpr(self.function(program))(*map(_read_aval, program["shapes"]))
 
 
+def _read_dtype(name: str) -> np.dtype:
+    """A kind of number; structures, texts and raw bytes are no dtypes here."""
+    dtype = np.dtype(name)
+    if dtype.name != name or not (dtype == np.bool_ or jnp.issubdtype(dtype, np.number)):
+        raise ForeignProgramError(f"the program has numbers of an unknown kind, {name[:100]!r}")
+    return dtype
+
+
 def _read_aval(description: Json) -> Any:
     shape, dtype, detail = description
+    if not all(type(n) is int and 0 <= n < 2**40 for n in shape) or len(shape) > 32:
+        raise ForeignProgramError(f"the program has an input of shape {str(shape)[:100]}")
     if dtype == "key":
         return jax.eval_shape(
             lambda: jax.random.wrap_key_data(jnp.zeros((*shape, _key_words(detail)), jnp.uint32), impl=detail)
         )
-    return jax.ShapeDtypeStruct(tuple(shape), np.dtype(dtype), weak_type=detail)
+    return jax.ShapeDtypeStruct(tuple(shape), _read_dtype(dtype), weak_type=bool(detail))
 
 
 def _key_words(kind: str) -> int:

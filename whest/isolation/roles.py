@@ -96,8 +96,17 @@ def learner_tracer(start: Message) -> Role:
     """Traces a byte learner's three programs; it never sees a byte."""
     from whest.isolation.learner import answer_in_worker
 
+    prepare_precision(None)  # the precision of a product is part of the program, so of its size
     spec = read_spec(start["spec"])
     return lambda message, arrays: answer_in_worker(spec, start["context"])
+
+
+def learner_runner(start: Message) -> Role:
+    """Meters, compiles and runs a byte learner's programs, which came as plain data; it never imports a learner."""
+    from whest.isolation.learning import learning_answers
+
+    prepare_precision(None)
+    return learning_answers(start["context"])
 
 
 ROLES: dict[str, Callable[[Message], Role]] = {
@@ -105,6 +114,7 @@ ROLES: dict[str, Callable[[Message], Role]] = {
     "evaluate": evaluator,
     "eager": eager_estimator,
     "learner": learner_tracer,
+    "learn": learner_runner,
 }
 
 

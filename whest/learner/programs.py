@@ -133,6 +133,8 @@ def trace_programs(flat: FlatLearner, context: LearnerContext) -> Programs:
 
 
 def _check_shapes(init: ClosedJaxpr, logits: ClosedJaxpr, update: ClosedJaxpr, wanted: tuple[int, ...]) -> None:
+    if len(logits.out_avals) != 1 or len(update.out_avals) != len(init.out_avals):
+        raise LearnerError("logits returns one array, and update as many arrays as init")
     got = logits.out_avals[0]
     if tuple(got.shape) != wanted or not jnp.issubdtype(got.dtype, jnp.floating):
         raise LearnerError(f"logits returned {got.dtype}{list(got.shape)}, expected float32{list(wanted)}")

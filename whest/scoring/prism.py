@@ -37,6 +37,8 @@ class OnlineRun:
     is_whole: bool = True
     """Whether it ran until the end of the budget or of the stream."""
     flops_used: int = 0
+    stopped: str | None = None
+    """Why the learner was stopped, where it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,6 +177,8 @@ def _bits(losses: Sequence[float]) -> float | None:
 
 
 def _failure(bpb: float | None, run: OnlineRun) -> str | None:
+    if run.stopped is not None:
+        return run.stopped
     if bpb is None or run.batch_bytes < 1:
         return "no byte was covered"
     if not run.is_whole:

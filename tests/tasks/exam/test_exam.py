@@ -25,6 +25,7 @@ from whest.experiment import build, protocol_of
 from whest.isolation.process import Launch, Worker
 from whest.learner.contract import LearnerContext, TrainState
 from whest.learner.programs import LearnerError
+from whest.learner.size import LARGEST_DOCUMENT
 from whest.tasks.exam.grading import grade
 from whest.tasks.exam.plan import ExamWorld, Plan
 from whest.tasks.exam.process.answering import Answerer
@@ -213,6 +214,11 @@ def test_a_report_checks_out_and_its_page_can_be_drawn_again(ran: Ran) -> None:
     assert "secret-answer" not in html + (ran.folder / "report.json").read_text(), "an exam from outside is kept back"
 
 
+def test_a_report_has_the_size_of_the_programs(ran: Ran) -> None:
+    """All four under gzip; the table of what the learner saw is among them."""
+    assert 1000 < ran.document["results"]["program_bytes"] < LARGEST_DOCUMENT
+
+
 def test_a_changed_row_is_found(ran: Ran, tmp_path: Path) -> None:
     document = ran.document
     document["results"]["per_case"][0]["right"] = 100.0
@@ -337,7 +343,7 @@ def test_another_recipe_is_another_row_and_a_demo_is_told_from_an_exam(ran: Ran)
 @pytest.mark.parametrize(
     ("override", "complaint"),
     [
-        ("scoring=whest", r"scoring=whest can't score task=exam: there is .*task=exam with scoring=ari or fherma"),
+        ("scoring=whest", r"scoring=whest can't score task=exam: use one of .*task=exam with scoring=ari or fherma"),
         ("data=generated", "task=exam needs .*: choose data=exam"),
         ("task.recipe.promote=3", r"task\.recipe\.promote=3 is larger than task\.recipe\.calls=2"),
         ("task.recipe.promote=best", r"task\.recipe\.promote .*got 'best'"),

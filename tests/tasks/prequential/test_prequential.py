@@ -11,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from estimators.ngram import NGram
-from tests.support.places import CONF, ROOT
+from tests.support.places import CONF
 from tests.support.prism_rule import RULE
 from whest.boards.entries import read_entry, sidelined
 from whest.boards.policies import PrismPolicy
@@ -46,7 +46,7 @@ def task_of(
 ) -> Prequential:
     return Prequential(
         text=text,
-        estimator=EstimatorSpec(learner, "traced", f"byte_learners.{learner}", None, knobs),
+        estimator=EstimatorSpec(learner, "traced", f"tests.support.byte_learners.{learner}", None, knobs),
         limits=Limits(budget, 0.0, None, None),
         context=LearnerContext(int(budget), row_length, len(text.train), 1337),
         isolation=Isolation("none", False),
@@ -155,6 +155,13 @@ def test_large_logits_are_worth_no_more_than_small_ones() -> None:
     assert scored(task_of("Rounds")).bpb == pytest.approx(8.0, abs=1e-5)
 
 
+def test_no_charge_is_below_zero() -> None:
+    """A learner that is sure and right costs nothing, and not less."""
+    losses = report_losses(task_of("Certain", text_of(b"a" * 4096)))
+    assert losses[0] == pytest.approx(math.log(256))
+    assert set(losses[1:]) == {0.0}
+
+
 def test_a_memoriser_is_halved() -> None:
     draw = np.random.default_rng(0)
     page, other = draw.permutation(256).astype(np.uint8).tobytes(), draw.integers(0, 256, 2048).astype(np.uint8)
@@ -176,6 +183,7 @@ def test_a_memoriser_is_halved() -> None:
         ("Drowns", "looks ahead"),
         ("Hides", "looks ahead: at step"),
         ("WorksForNothing", "logits, which are free"),
+        ("Wired", "bytes under gzip"),
         pytest.param("Writes", "bytes of constants", marks=pytest.mark.slow),
     ],
 )
@@ -327,26 +335,9 @@ def test_ngram_codes_each_byte_before_it_counts_it() -> None:
 
 
 def test_illegal_pairs_and_misfits_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is task=whitebox with"):
+    with pytest.raises(ConfigError, match="use one of task=whitebox with"):
         build(compose("experiment=prism", "scoring=whest"), tmp_path)
     with pytest.raises(ConfigError, match=r"estimator=cov_prop is no byte learner: it has no init\(\)"):
         build(compose("experiment=prism", "estimator=cov_prop", "data=generated"), tmp_path)
     with pytest.raises(ConfigError, match="estimator=byte_mlp is a byte learner"):
         build(compose("estimator=byte_mlp"), tmp_path)
-
-
-@pytest.mark.slow
-def test_a_strangers_learner_is_traced_in_a_worker() -> None:
-    source = ROOT / "tests" / "support" / "byte_learners.py"
-    mine = "\n".join([source.read_text(), "", "", "class Estimator(Bigram):", "    pass", ""])
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "mine.py"
-        path.write_text(mine)
-        spec = EstimatorSpec("file", "traced", None, path, {"rows_per_step": 2})
-        task = replace(
-            task_of("Bigram"), estimator=spec, isolation=Isolation("process", False), outputs=Path(folder) / "o"
-        )
-        (Path(folder) / "o").mkdir()
-        assert scored(task).bpb == pytest.approx(scored(task_of("Bigram")).bpb, rel=1e-6)

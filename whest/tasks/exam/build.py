@@ -61,6 +61,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         recipe=recipe,
         budget=settings.budget,
         wall_clock=wall if options.budget_by == "wall" else None,
+        call_limit_s=options.call_limit_s,
         bundle_limit_bytes=options.bundle_limit_bytes,
         seed=seed,
         cache=settings.outputs / "cache" / "xla",

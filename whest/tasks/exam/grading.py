@@ -5,18 +5,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from whest.cases.exam import Answer, ExamCase, ExamFailure, Question, Sitting
+from whest.cases.exam import Answer, Code, ExamCase, ExamFailure, Question, Sitting
 from whest.isolation.channel import Message
 from whest.isolation.messages import WorkerFailedError
 from whest.isolation.process import Worker
 from whest.tasks.exam.plan import Plan
 from whest.tasks.exam.questions import write_questions
 
-LOAD_TIMEOUT_S, QUESTION_TIMEOUT_S = 600.0, 600.0
+LONGEST_S = 600.0
+"""For opening a bundle, and for a question, where the config sets no limit."""
+
+GRACE_S = 5.0
+"""How much later than the limit a grader is killed, so that an answer just above it is still told."""
 
 
 def grade(plan: Plan, sitting: Sitting, questions: Sequence[Question]) -> Iterator[ExamCase]:
-    """One case per question. If the session failed, all questions fail. If the grader fails, the run is invalid."""
+    """One case per question. If the session failed, all questions fail.
+
+    If a model is killed for its time or memory, that question and all later ones fail. If the grader fails in another
+    way, the run is invalid.
+    """
     if sitting.failure is not None or sitting.bundle is None:
         yield from _all_failed(sitting, questions, sitting.failure)
         return
@@ -32,16 +40,25 @@ def grade(plan: Plan, sitting: Sitting, questions: Sequence[Question]) -> Iterat
             yield _graded(grader, plan, sitting, index, question)
             done += 1
     except WorkerFailedError as error:
-        failure = ExamFailure("INFRASTRUCTURE", f"grading: {error.failure.message}", error.failure.traceback)
-        yield from list(_all_failed(sitting, questions, failure))[done:]
+        yield from list(_all_failed(sitting, questions, _blamed(error)))[done:]
     finally:
         grader.close()
+
+
+def _blamed(error: WorkerFailedError) -> ExamFailure:
+    """Time and memory are the model's to keep to."""
+    if error.is_timeout:
+        return ExamFailure("TIME", f"grading: {error.failure.message}")
+    code: Code = "OUT_OF_MEMORY" if error.failure.code == "OUT_OF_MEMORY" else "INFRASTRUCTURE"
+    return ExamFailure(code, f"grading: {error.failure.message}", error.failure.traceback)
 
 
 def _load(grader: Worker, plan: Plan, bundle: bytes) -> tuple[Message, list[np.ndarray]]:
     grader.wait_until_ready()
     message = {"do": "load", "bundle_limit_bytes": plan.bundle_limit_bytes}
-    return grader.ask(message, [np.frombuffer(bundle, np.uint8)], timeout_s=LOAD_TIMEOUT_S)
+    return grader.ask(
+        message, [np.frombuffer(bundle, np.uint8)], timeout_s=plan.worker_limits.setup_timeout_s or LONGEST_S
+    )
 
 
 def _refusal(plan: Plan, sitting: Sitting, reason: str) -> ExamFailure:
@@ -53,11 +70,12 @@ def _refusal(plan: Plan, sitting: Sitting, reason: str) -> ExamFailure:
 
 def _graded(grader: Worker, plan: Plan, sitting: Sitting, index: int, question: Question) -> ExamCase:
     asked = {"do": "answer", "question": write_questions([question]).decode()}
-    reply, _ = grader.ask(asked, timeout_s=QUESTION_TIMEOUT_S)
+    limit = plan.worker_limits.wall_time_limit_s
+    reply, _ = grader.ask(asked, timeout_s=LONGEST_S if limit is None else limit + GRACE_S)
     given = None if reply["given"] is None else bytes.fromhex(str(reply["given"]))
     nats = None if reply["nats"] is None else float(reply["nats"])
     answer = Answer(given, nats, float(reply["wall_time_s"]))
-    limit, failure = plan.worker_limits.wall_time_limit_s, None
+    failure = None
     if given is None:
         failure = ExamFailure("NON_FINITE", "the model's logits are not finite")
     elif limit is not None and answer.wall_time_s > limit:

@@ -32,6 +32,8 @@ class Plan:
     budget: float
     """The FLOPs of all updates together; without effect if there is a wall clock."""
     wall_clock: WallClock | None
+    call_limit_s: float
+    """Seconds for a training call, by FLOPs too, and for packaging and trying a candidate."""
     bundle_limit_bytes: int
     seed: int
     cache: Path

@@ -39,6 +39,7 @@ class ExamReport(Report[ExamCase, ExamScore]):
         shares = right_by_family(self.cases)
         return {
             "training_time_s": sum(walls),
+            "program_bytes": sitting.program_bytes,
             **{f"family/{_plain(name)}": 100 * right / asked for name, (right, asked) in shares.items()},
             "families": {name: {"right": right, "asked": asked} for name, (right, asked) in shares.items()},
             "training": {"losses": [list(point) for point in sitting.losses], "history": events(sitting.history)},

@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,10 +17,13 @@ from pydantic import TypeAdapter
 
 from whest.cases.exam import Call, Candidate, Code, Entry, ExamFailure, Promotion, Refusal, Sitting, entry_json
 from whest.cost import Cost
+from whest.errors import WhestError
 from whest.isolation.channel import Message
+from whest.isolation.learner import weighed
 from whest.isolation.messages import WorkerFailedError
 from whest.isolation.process import Worker
 from whest.isolation.protections import in_both
+from whest.learner.size import LARGEST_WRITTEN
 from whest.tasks.exam.allowance import affordable, steps_by_call
 from whest.tasks.exam.plan import Plan
 from whest.tasks.exam.process.bundle import gzipped_size
@@ -27,6 +31,8 @@ from whest.tasks.exam.recipe import graded_candidate
 
 GRACE_S = 60.0
 """Extra seconds for the last update of a call. After them, the process is killed."""
+OPENED_SHARE = 16
+"""The largest bundle before gzip, as a multiple of the limit under gzip: this process holds it in memory."""
 LEAST_FIRST_BITS = 4.0
 """In bits per byte, half of eight. A learner with fewer before its first update did not start from random weights."""
 HISTORY, CANDIDATES = "history.jsonl", "candidates"
@@ -80,24 +86,51 @@ class Session:
         return replace(sitting, failure=sitting.failure or ExamFailure("NOTHING_PROMOTED", reason))
 
     def _trace(self) -> tuple[Message, list[np.ndarray]]:
+        limit_s = self._plan.worker_limits.setup_timeout_s
         worker = Worker("trace", self._plan.world)
         try:
             worker.wait_until_ready()
             self._sitting = replace(self._sitting, protections=worker.protections)
-            reply, arrays = worker.ask({}, timeout_s=self._plan.worker_limits.setup_timeout_s)
+            reply, arrays = worker.ask({}, timeout_s=limit_s, largest_arrays=LARGEST_WRITTEN)
         except WorkerFailedError as error:
-            raise SessionFailedError("LEARNER_ERROR", error.failure.message, error.failure.traceback) from None
+            if error.is_timeout:
+                raise SessionFailedError("TIME", f"tracing took more than setup_timeout_s={limit_s}: killed") from None
+            code: Code = "OUT_OF_MEMORY" if error.failure.code == "OUT_OF_MEMORY" else "LEARNER_ERROR"
+            raise SessionFailedError(code, error.failure.message, error.failure.traceback) from None
         finally:
             worker.close()
         if "failure" in reply:
             raise SessionFailedError("LEARNER_ERROR", str(reply["failure"]), str(reply.get("traceback")))
+        try:
+            self._sitting = replace(self._sitting, program_bytes=weighed(reply, arrays))
+        except WhestError as error:
+            raise SessionFailedError("LEARNER_ERROR", str(error)) from None
         return reply, arrays
+
+    def _ask(
+        self,
+        trainer: Worker,
+        message: Message,
+        arrays: Sequence[np.ndarray],
+        work: str,
+        key: str,
+        limit_s: float | None,
+    ) -> tuple[Message, list[np.ndarray]]:
+        """A question that is bounded in time. What is too slow is the learner's fault, not ours."""
+        try:
+            return trainer.ask(message, arrays, timeout_s=limit_s)
+        except WorkerFailedError as error:
+            if error.is_timeout:
+                raise SessionFailedError("TIME", f"{work} took more than {key}={limit_s:g}: killed") from None
+            raise
 
     def _train(self, trainer: Worker, programs: Message, constants: list[np.ndarray]) -> None:
         trainer.wait_until_ready()
         both = in_both(self._sitting.protections, trainer.protections)
         text = np.frombuffer(self._plan.material.text, np.uint8)
-        reply, _ = trainer.ask({"do": "load", "programs": programs}, [text, *constants])
+        message: Message = {"do": "load", "programs": programs}
+        limit_s = self._plan.worker_limits.setup_timeout_s
+        reply, _ = self._ask(trainer, message, [text, *constants], "compiling", "setup_timeout_s", limit_s)
         if "failure" in reply:
             raise SessionFailedError("LEARNER_ERROR", str(reply["failure"]))
         cost: Cost = TypeAdapter(Cost).validate_python(reply["cost"])
@@ -135,10 +168,12 @@ class Session:
             "seconds_left": seconds_left,
         }
         try:
-            spent, _ = trainer.ask(message, timeout_s=None if seconds is None else seconds + GRACE_S)
+            allowed_s = self._plan.call_limit_s if seconds is None else seconds + GRACE_S
+            spent, _ = trainer.ask(message, timeout_s=allowed_s)
         except WorkerFailedError as error:
             if error.is_timeout:
-                self._record(Refusal(number, asked_at, "it was killed: an update took too long"))
+                reason = f"it was killed: its updates took more than {allowed_s:g} s"
+                self._record(Refusal(number, asked_at, reason))
                 return False
             raise
         if "failure" in spent:
@@ -152,8 +187,12 @@ class Session:
         return True
 
     def _package(self, trainer: Worker, number: int) -> None:
-        reply, (packed, *_) = trainer.ask({"do": "package"})
-        content = packed.tobytes()
+        limit_s, largest = self._plan.call_limit_s, OPENED_SHARE * self._plan.bundle_limit_bytes
+        message: Message = {"do": "package", "largest_bytes": largest}
+        reply, arrays = self._ask(trainer, message, (), "packaging and trying", "task.call_limit_s", limit_s)
+        if "failure" in reply:
+            raise SessionFailedError("TOO_LARGE", str(reply["failure"]))
+        content = arrays[0].tobytes()
         self._place(number).write_bytes(content)
         self._record(
             Candidate(

@@ -50,12 +50,14 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
     )
     if estimator.is_bundled and not is_reference(estimator):
         create_learner(estimator, context)  # finds a wrong knob, or an estimator that is no learner, before any work
+    isolation: Isolation = build_target(Isolation, config["isolation"], "isolation")
+    isolation.refuse_unfit(estimator)
     return Prequential(
         text=text,
         estimator=estimator,
         limits=Limits(settings.budget, settings.lam, settings.wall_time_limit_s, settings.residual_wall_time_limit_s),
         context=context,
-        isolation=build_target(Isolation, config["isolation"], "isolation"),
+        isolation=isolation,
         worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
         bad_batch_charge=float(config["scoring"]["bad_batch_charge"]),
         outputs=settings.outputs,

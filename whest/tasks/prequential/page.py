@@ -29,7 +29,7 @@ def page_parts(document: Json) -> PageParts:
             else [],
             "Blocks": [_blocks(results)] if rows else [],
         },
-        provenance={"isolation": "traced in a worker" if config["isolation"]["worker"] else "in this process"},
+        provenance={"isolation": "in workers" if config["isolation"]["worker"] else "in this process"},
     )
 
 

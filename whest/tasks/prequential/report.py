@@ -21,6 +21,13 @@ class PrequentialReport(Report[Block, PrismScore]):
         return self.score.failure is not None and self.meta.status == "finished"
 
     @property
+    def blocks(self) -> list[Block]:
+        """The cases that were finished."""
+        from whest.tasks.prequential.stream import finished
+
+        return finished(self.cases)
+
+    @property
     def online_loss(self) -> list[float | None]:
         from whest.tasks.prequential.stream import online_run
 
@@ -28,7 +35,7 @@ class PrequentialReport(Report[Block, PrismScore]):
 
     def series(self) -> dict[str, Sequence[float]]:
         """One value per block: there are thousands of batches."""
-        return {"block_bpb": [self.block_bpb(case) for case in self.cases]}
+        return {"block_bpb": [self.block_bpb(block) for block in self.blocks]}
 
     def block_bpb(self, case: Block) -> float:
         rate = self.config["scoring"]["bad_batch_charge"] * NATS_OF_UNIFORM
@@ -36,13 +43,15 @@ class PrequentialReport(Report[Block, PrismScore]):
         return math.fsum(losses) / len(losses) / math.log(2)
 
     def results(self) -> PrequentialFindings:
-        timings = [case.timing for case in self.cases]
-        closing = self.cases[-1].closing if self.cases else None
-        first = self.cases[0] if self.cases else None
+        blocks = self.blocks
+        timings = [case.timing for case in blocks]
+        closing = blocks[-1].closing if blocks else None
+        first = blocks[0] if blocks else None
         return {
-            "compile_time_s": sum(case.compile_time_s for case in self.cases),
-            "breakdowns": {"estimator": estimator_breakdown([case.charges for case in self.cases], timings)},
-            "harness_flops": sum(case.forward_flops for case in self.cases),
+            "compile_time_s": sum(case.compile_time_s for case in blocks),
+            "breakdowns": {"estimator": estimator_breakdown([case.charges for case in blocks], timings)},
+            "program_bytes": self.cases[-1].origin.program_bytes if self.cases else None,
+            "harness_flops": sum(case.forward_flops for case in blocks),
             "n_failed_cases": 0,
             "failure_breakdown": {"error": int(self.has_errors)},
             "online": {
@@ -61,6 +70,6 @@ class PrequentialReport(Report[Block, PrismScore]):
                     "flops_used": case.flops,
                     **timing_json(case.timing),
                 }
-                for case in self.cases
+                for case in blocks
             ],
         }

@@ -12,9 +12,9 @@ from jaxtyping import Float, UInt8
 from whest.cases.prequential import Block, Guess
 from whest.cost import Timing
 from whest.learner.contract import N_BYTES
+from whest.learner.probe import refuse_moved
 from whest.scoring.prism import NATS_OF_UNIFORM, OnlineRun
 from whest.tasks.prequential.engine import Engine
-from whest.tasks.prequential.probe import refuse_moved
 
 N_BLOCKS = 64
 """Every stream has this many blocks, for all learners: comparisons pair runs by blocks."""
@@ -49,18 +49,14 @@ def spans(n_rows: int, n_steps: int, rows_per_step: int) -> list[Span]:
 
 def run_span(engine: Engine, rows: UInt8[np.ndarray, "row time"], span: Span, kept: list[float]) -> Timing:
     """Run the steps of a block, and append the loss of every row to `kept`."""
-    size = engine.rows_per_step
+    size, length = engine.rows_per_step, rows.shape[1]
     started = time.perf_counter()
     secret = np.random.default_rng()  # a learner can't know the place of the next check; no score depends on it
-    pending = []
-    for step in range(span.first_step, span.end_step):
-        batch = rows[step * size : (step + 1) * size]
-        other = rows[secret.integers(len(rows), size=len(batch))]
-        pending.append(engine.charged(batch, other, int(secret.integers(rows.shape[1]))))
-        engine.learn(batch)
-    for step, (losses, moved) in enumerate(pending, start=span.first_step):
-        refuse_moved(float(moved), step)
-        found = np.asarray(losses, np.float64)
+    batches = rows[span.first_step * size : span.end_step * size].reshape(-1, size, length)
+    others = rows[secret.integers(len(rows), size=batches.shape[:2])]
+    losses, moved = engine.steps(batches, others, secret.integers(length, size=len(batches)))
+    for step, (found, distance) in enumerate(zip(losses, moved, strict=True), start=span.first_step):
+        refuse_moved(float(distance), step)
         kept += (found if np.isfinite(found).all() else np.full(size, np.nan)).tolist()
     return Timing(backend_time_s=time.perf_counter() - started)
 
@@ -72,7 +68,7 @@ def batches_of(text: UInt8[np.ndarray, " byte"], rows: int, length: int) -> UInt
 
 def mean_bpb(engine: Engine, batches: UInt8[np.ndarray, "batch row time"], charge: float) -> float:
     """Bits per byte of text that is not learnt. A batch without a finite loss has the fixed rate."""
-    means = [float(np.mean(np.asarray(engine.losses(batch), np.float64))) for batch in batches]
+    means = engine.losses(batches).mean(axis=1).tolist()
     rate = charge * NATS_OF_UNIFORM
     return math.fsum(mean if math.isfinite(mean) else rate for mean in means) / len(means) / math.log(2)
 
@@ -97,18 +93,26 @@ def _softmax(logits: Float[np.ndarray, "time 256"]) -> Float[np.ndarray, "time 2
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
+def finished(cases: Sequence[Block]) -> list[Block]:
+    """The blocks that were read; a run that was stopped has one more case, which says why."""
+    return [case for case in cases if case.failure is None]
+
+
 def online_run(cases: Sequence[Block]) -> OnlineRun:
     """The input of the rule: the losses of all whole batches in the finished blocks."""
-    if not cases:
-        return OnlineRun((), 0, None, is_whole=False)
-    size = cases[0].rows_per_step
-    rows = np.array([loss for case in cases for loss in case.row_losses])
+    blocks = finished(cases)
+    stopped = next((case.failure.message for case in cases if case.failure is not None), None)
+    if not blocks:
+        return OnlineRun((), 0, None, is_whole=False, stopped=stopped)
+    size = blocks[0].rows_per_step
+    rows = np.array([loss for block in blocks for loss in block.row_losses])
     means = rows[: len(rows) // size * size].reshape(-1, size).mean(axis=1)
-    closing = cases[-1].closing
+    closing = blocks[-1].closing
     return OnlineRun(
         online_loss=[float(mean) if np.isfinite(mean) else None for mean in means],
-        batch_bytes=size * cases[0].row_length,
+        batch_bytes=size * blocks[0].row_length,
         held_out=closing.held_out if closing else None,
         is_whole=closing is not None,
-        flops_used=sum(case.flops for case in cases),
+        flops_used=sum(block.flops for block in blocks),
+        stopped=stopped,
     )

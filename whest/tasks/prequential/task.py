@@ -2,28 +2,32 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from whest.cases.prequential import Block, Closing, HeldOut
+from whest.cases.prequential import Block, Closing, HeldOut, Origin
 from whest.cost import Charge, Cost
 from whest.document import Json
 from whest.errors import ConfigError
 from whest.estimator.spec import EstimatorSpec
-from whest.isolation.choose import Isolation
-from whest.isolation.learner import trace_in_worker
+from whest.isolation.choose import Isolation, describe_protection
+from whest.isolation.learner import written_programs
+from whest.isolation.learning import open_learner
+from whest.isolation.messages import WorkerFailedError
 from whest.learner.contract import LearnerContext, create_learner
+from whest.learner.engine import TracedEngine
 from whest.learner.programs import flatten_learner, trace_programs
+from whest.learner.size import program_bytes
 from whest.limits import Limits, WorkerLimits
 from whest.metering.meter import METER_VERSION
 from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.prism import PrismRule, PrismScore
-from whest.tasks.prequential.engine import Engine, HostEngine, TracedEngine
-from whest.tasks.prequential.probe import probe
+from whest.tasks.prequential.engine import Engine, HostEngine
 from whest.tasks.prequential.report import PrequentialReport
 from whest.tasks.prequential.stream import Span, batches_of, guesses, mean_bpb, online_run, run_span, spans
 from whest.tasks.prequential.text import Text
@@ -54,16 +58,27 @@ class Prequential:
         return self.isolation.require
 
     def cases(self, progress: Progress) -> Iterator[Block]:
-        """One case per block of the stream. After the last one, the held-out text is read."""
-        engine = self._engine()
+        """One case per block of the stream. After the last one, the held-out text is read.
+
+        A worker that is killed or dies ends the run. Then the last case says why.
+        """
+        origin, index = Origin(), 0
+        try:
+            with self._opened() as (engine, origin):
+                for block in self._blocks(engine, progress):
+                    yield replace(block, origin=origin)
+                    index = block.index + 1
+        except WorkerFailedError as error:
+            stopped = Block(index, "stopped", 0, (), 1, self.context.row_length, (), 0, origin=origin)
+            yield replace(stopped, failure=error.failure)
+
+    def _blocks(self, engine: Engine, progress: Progress) -> Iterator[Block]:
         rows = self.text.train[: self.n_rows * self.context.row_length].reshape(self.n_rows, -1)
         n_steps = self._affordable(engine)
         val = batches_of(self.text.val, engine.rows_per_step, self.context.row_length)
-        engine.begin(self.context.seed)
         first = rows[: engine.rows_per_step]
-        if isinstance(engine, TracedEngine):
-            engine.compile(first)
-            probe(engine, first, self.context.seed, with_noise=True)
+        engine.begin(self.context.seed, first)
+        engine.probe(first, self.context.seed, with_noise=True)
         twin_bpb = mean_bpb(engine, val, self.bad_batch_charge) if len(val) else None
         todo = spans(self.n_rows, n_steps, engine.rows_per_step)
         kept: list[float] = []
@@ -72,9 +87,7 @@ class Prequential:
             timing = run_span(engine, rows, span, kept)
             block = self._block(engine, span, kept)
             is_over = self._is_over_time(time.perf_counter() - started)
-            closing = None
-            if span is todo[-1]:
-                closing = self._close(engine, val, twin_bpb, rows[: engine.rows_per_step])
+            closing = self._close(engine, val, twin_bpb, first) if span is todo[-1] else None
             yield replace(block, timing=timing, closing=closing)
             if is_over:
                 return
@@ -102,7 +115,7 @@ class Prequential:
             "isolation": {
                 "kind": self.isolation.kind,
                 "worker": self.isolation.is_process(self.estimator),
-                "protections": self._protections,
+                **describe_protection(self.require, self.estimator, cases[-1].origin.protections if cases else {}),
             },
             "dataset": self.text.describe(),
         }
@@ -113,20 +126,22 @@ class Prequential:
     def report(self, meta: RunMeta, config: Json, cases: tuple[Block, ...], score: PrismScore) -> PrequentialReport:
         return PrequentialReport("score", meta, config, self.limits, cases, score, VIEW)
 
-    @property
-    def _protections(self) -> dict[str, bool]:
-        """The worker only traces, and it has ended before the first byte is read."""
-        return {"traced_apart": True} if self.isolation.is_process(self.estimator) else {}
-
-    def _engine(self) -> Engine:
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Engine, Origin]]:
+        """The learner, ready to begin: in a worker of its own, or in this process."""
         if self.isolation.is_process(self.estimator):
             hidden = [self.outputs, *([Path(self.text.path)] if self.text.path else [])]
             cache = self.outputs / "cache" / "xla"
-            programs, _ = trace_in_worker(self.estimator, self.context, self.worker_limits, hidden, cache)
-            return TracedEngine(programs)
-        if is_reference(self.estimator):
-            return HostEngine(self.estimator.create())
-        return TracedEngine(trace_programs(flatten_learner(create_learner(self.estimator, self.context)), self.context))
+            required = self.isolation.required_of(self.estimator)
+            opened = open_learner(self.estimator, self.context, self.worker_limits, hidden, cache, required)
+            with opened as (engine, origin):
+                yield engine, origin
+        elif is_reference(self.estimator):
+            yield HostEngine(self.estimator.create()), Origin()
+        else:
+            learner = create_learner(self.estimator, self.context)
+            programs = trace_programs(flatten_learner(learner), self.context)
+            yield TracedEngine(programs), Origin(program_bytes(*written_programs(programs)))
 
     def _affordable(self, engine: Engine) -> int:
         flops, in_stream = engine.update_cost.flops, self.n_rows // engine.rows_per_step
@@ -161,8 +176,7 @@ class Prequential:
         )
 
     def _close(self, engine: Engine, val: np.ndarray, twin_bpb: float | None, first: np.ndarray) -> Closing:
-        if isinstance(engine, TracedEngine):
-            probe(engine, first, self.context.seed + 1, with_noise=False)
+        engine.probe(first, self.context.seed + 1, with_noise=False)
         if twin_bpb is None:
             return Closing(None)
         trained = mean_bpb(engine, val, self.bad_batch_charge)

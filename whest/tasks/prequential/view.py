@@ -33,9 +33,9 @@ class PrequentialView(View[PrequentialReport]):
 
     def rows(self, report: PrequentialReport) -> list[Row]:
         score = report.score
-        seconds = sum(case.timing.wall_time_s for case in report.cases)
-        compiled = sum(case.compile_time_s for case in report.cases)
-        own = sum(case.forward_flops for case in report.cases)
+        seconds = sum(case.timing.wall_time_s for case in report.blocks)
+        compiled = sum(case.compile_time_s for case in report.blocks)
+        own = sum(case.forward_flops for case in report.blocks)
         held_out = [] if score.val_bpb is None else [self._held_out(report)]
         return [
             ("bits per byte", figure4(score.bpb), f"{figure4(score.train_bpb_converged)} on the last tenth"),
@@ -61,7 +61,7 @@ class PrequentialView(View[PrequentialReport]):
     def complaints(self, report: PrequentialReport) -> list[str]:
         score, lines = report.score, []
         if report.meta.status == "interrupted":
-            lines.append(f"[bold yellow]interrupted[/] after {len(report.cases)} blocks, so there is no score")
+            lines.append(f"[bold yellow]interrupted[/] after {len(report.blocks)} blocks, so there is no score")
         elif score.failure is not None:
             lines.append(f"[bold red]failed, not scored[/]: {escape(score.failure)}")
         if score.step0_anomaly and score.step0_loss is not None:
@@ -82,21 +82,21 @@ class PrequentialView(View[PrequentialReport]):
     def case_table(self, report: PrequentialReport) -> tuple[Sequence[str], list[Sequence[str]]]:
         rows: list[Sequence[str]] = [
             (case.name, f"{report.block_bpb(case):.4f}", f"{case.flops:.3g}", f"{case.timing.wall_time_s:.3g}")
-            for case in report.cases
+            for case in report.blocks
         ]
         return ("block", "bits per byte", "FLOPs", "wall s"), rows
 
     def case_figures(self, report: PrequentialReport) -> list[Json]:
         return [
             {"block": case.name, "bpb": report.block_bpb(case), "flops_used": case.flops, "n_bytes": case.n_bytes}
-            for case in report.cases
+            for case in report.blocks
         ]
 
     def save_files(self, report: PrequentialReport, folder: Path) -> None:
         save_manifest(report, folder)
 
     def drawings(self, report: PrequentialReport) -> dict[str, tuple[str, Draw]]:
-        if not report.cases:
+        if not report.blocks:
             return {}
         results = report.to_json()["results"]
         return {

@@ -64,5 +64,5 @@ class Answerer:
         for i, right in enumerate(question.answer):
             same = given[:i] == question.answer[:i]
             row = (steps[i] if same else self.logits(question.prefix + question.answer[:i])).astype(np.float64)
-            total += float(np.logaddexp.reduce(row) - row[right])
+            total += max(0.0, float(np.logaddexp.reduce(row) - row[right]))  # rounding may go below zero
         return total if math.isfinite(total) else None

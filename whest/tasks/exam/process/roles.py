@@ -66,6 +66,8 @@ def trainer(start: Message) -> Role:
             except jax.errors.JaxRuntimeError as error:
                 return {"failure": str(error)}, []
         bundle = training.package(learner)
+        if len(bundle) > message["largest_bytes"]:
+            return {"failure": f"a bundle of {len(bundle):,} bytes, at most {message['largest_bytes']:,} are sent"}, []
         return {"right": count_right(bundle, validation)}, [np.frombuffer(bundle, np.uint8)]
 
     return answer

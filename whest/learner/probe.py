@@ -3,28 +3,37 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from whest.learner.contract import tokens_of
-from whest.learner.programs import LearnerError
-from whest.tasks.prequential.engine import TracedEngine, expectations
+from whest.learner.programs import LearnerError, Leaves
 
 TOLERANCE = 1e-3
 """In nats of a log-probability. Rounding changes less than this, and a smaller change can carry little information."""
 MOST_PLACES = 32
 NOISE = 0.3
+
+LEAST_EXPECTED = -30.0
+"""In nats. Smaller log-probabilities are treated as equal."""
+
+Forward = Callable[[Leaves, Any], Float[np.ndarray, "row time 256"]]
+"""Logits of tokens, by parameters."""
+
 Predict = Callable[[UInt8[np.ndarray, "row time"]], Float[np.ndarray, "row time 256"]]
 
 
-def probe(engine: TracedEngine, batch: UInt8[np.ndarray, "row time"], seed: int, with_noise: bool) -> None:
+def check_causality(
+    forward: Forward, params: Leaves, batch: UInt8[np.ndarray, "row time"], seed: int, with_noise: bool
+) -> None:
     """Refuse a learner that looks ahead. `with_noise` is for the start: weights of zero would hide a dependence."""
     draw = np.random.default_rng(seed)
-    params = [_noisy(leaf, draw) for leaf in engine.params] if with_noise else engine.params
+    tried = [_noisy(leaf, draw) for leaf in params] if with_noise else params
 
     def predict(rows: UInt8[np.ndarray, "row time"]) -> Float[np.ndarray, "row time 256"]:
-        return engine.logits_of(params, tokens_of(jnp.asarray(rows)))
+        return forward(tried, tokens_of(jnp.asarray(rows)))
 
     _check_later_bytes(predict, batch, draw)
     _check_other_rows(predict, batch, draw)
@@ -77,6 +86,11 @@ def _moved(before: np.ndarray, after: np.ndarray) -> float | None:
         return None
     distance = float(np.max(np.abs(expectations(before[rows]) - expectations(after[rows]))))
     return distance if distance > TOLERANCE else None
+
+
+def expectations(logits: Any) -> Any:
+    """Log-probabilities, cut at LEAST_EXPECTED: changes of very unlikely bytes don't count."""
+    return jnp.maximum(jax.nn.log_softmax(logits - logits.max(axis=-1, keepdims=True)), LEAST_EXPECTED)
 
 
 def refuse_moved(moved: float, step: int) -> None:

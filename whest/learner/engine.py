@@ -1,0 +1,112 @@
+"""A learner's programs, compiled and carried through a stream: the same code in this process and in a worker."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import jaxpr_as_fun
+from jaxtyping import Float, Int, UInt8
+
+from whest.learner.contract import nats, tokens_of
+from whest.learner.probe import check_causality, expectations
+from whest.learner.programs import Leaves, Programs
+
+Batch = UInt8[np.ndarray, "row time"]
+Batches = UInt8[np.ndarray, "batch row time"]
+Losses = Float[np.ndarray, "batch row"]
+"""Mean nats per byte of each row, in float64."""
+
+
+class TracedEngine:
+    """The loss is one program, the update another: what is charged is settled before anything is learnt."""
+
+    def __init__(self, programs: Programs) -> None:
+        self.rows_per_step = programs.rows_per_step
+        self.update_cost, self.forward_cost = programs.update_cost, programs.forward_cost
+        self.compile_time_s = 0.0
+        self.programs = programs
+        self._state: Leaves = []
+        self._forward: Any = jax.jit(self._predict)
+        self._loss: Any = jax.jit(self._byte_charges)
+        self._charge: Any = jax.jit(self._checked_charges)
+        everything = tuple(range(len(programs.init.out_avals)))
+        self._update: Any = jax.jit(jaxpr_as_fun(programs.update), donate_argnums=everything)
+
+    def begin(self, seed: int, batch: Batch) -> None:
+        """The forced start; then the programs are compiled, before anything is timed."""
+        started = time.perf_counter()
+        self._state = [jnp.array(leaf, copy=True) for leaf in self.programs.start(seed)]
+        jax.block_until_ready(self._state)
+        self._charge = self._charge.lower(self._params, batch, batch, np.int32(0)).compile()
+        self._update = self._update.lower(*self._state, batch).compile()
+        self.compile_time_s += time.perf_counter() - started
+
+    def probe(self, batch: Batch, seed: int, with_noise: bool) -> None:
+        """Refuse a learner that looks ahead or at other rows."""
+        check_causality(
+            lambda params, tokens: np.asarray(self._forward(params, tokens)), self._params, batch, seed, with_noise
+        )
+
+    def losses(self, batches: Batches) -> Losses:
+        """The charges of text that is only read."""
+        return row_means([self._loss(self._params, batch) for batch in batches], batches)
+
+    def steps(
+        self, batches: Batches, others: Batches, places: Int[np.ndarray, " batch"]
+    ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
+        """Charge each batch, check it against a splice with another one at a place, then learn it."""
+        charges, moved = [], []
+        for batch, other, place in zip(batches, others, places, strict=True):
+            charge, distance = self._charge(self._params, batch, other, np.int32(place))
+            charges.append(charge)
+            moved.append(distance)
+            self._state = list(self._update(*self._state, batch))
+        jax.block_until_ready(self._state)
+        return row_means(charges, batches), np.array([float(distance) for distance in moved])
+
+    def logits(self, batch: Batch) -> Float[np.ndarray, "row time 256"]:
+        return self._logits_of(self._params, tokens_of(jnp.asarray(batch)))
+
+    def _logits_of(self, params: Leaves, tokens: Any) -> Float[np.ndarray, "row time 256"]:
+        return np.asarray(self._forward(params, tokens))
+
+    def close(self) -> None:
+        """Nothing to end: the state goes with this object."""
+
+    @property
+    def _params(self) -> Leaves:
+        return self.programs.params(self._state)
+
+    def _predict(self, params: Leaves, tokens: Any) -> Any:
+        (logits,) = jaxpr_as_fun(self.programs.logits)(*params, tokens)
+        return logits.astype(jnp.float32)
+
+    def _byte_charges(self, params: Leaves, batch: Any) -> Any:
+        return byte_charges(self._predict(params, tokens_of(batch)), batch)
+
+    def _checked_charges(self, params: Leaves, batch: Any, other: Any, place: Any) -> tuple[Any, Any]:
+        logits = self._predict(params, tokens_of(batch))
+        spliced = jnp.where(jnp.arange(batch.shape[1]) < place, batch, other)
+        again = self._predict(params, tokens_of(spliced))
+        seen = (jnp.arange(batch.shape[1]) <= place)[None, :, None] & jnp.isfinite(logits).all(-1, keepdims=True)
+        distance = jnp.where(seen, jnp.abs(expectations(logits) - expectations(again)), 0.0)
+        return byte_charges(logits, batch), jnp.max(jnp.nan_to_num(distance, nan=jnp.inf))
+
+
+def byte_charges(logits: Any, batch: Any) -> Any:
+    """Nats of each byte, never below zero.
+
+    log Σ exp(z) ≥ max z ≥ z_own, so the exact figure is never negative. The clamp only removes what `exp` and `log` in
+    float32 round below zero. What isn't a number stays so.
+    """
+    return jnp.maximum(nats(logits, batch), 0.0)
+
+
+def row_means(charges: Sequence[Any], batches: Batches) -> Losses:
+    """Means over a row's bytes, in float64: they are negative only if a charge is, and a long row loses nothing."""
+    if not len(batches):
+        return np.zeros(batches.shape[:2])
+    return np.stack([np.asarray(charge, np.float64).mean(axis=1) for charge in charges])
