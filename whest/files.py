@@ -1,8 +1,10 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and files of strangers that are read within bounds."""
 
+import errno
 import hashlib
 import io
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +13,35 @@ from typing import Any
 import numpy as np
 
 DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+class TooLargeError(ValueError):
+    """A file with more bytes than one of its kind may have."""
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """An ordinary file of at most so many bytes. A pipe or a device is refused and never waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise TooLargeError(f"it has more than {most:,} bytes")
+    return content
+
+
+def read_within(folder: Path, name: str, most: int) -> bytes:
+    """A file below a folder: neither `..` nor a link leads out of it."""
+    return read_bounded(inside(folder, name), most)
+
+
+def inside(folder: Path, name: str) -> Path:
+    """Where a name below a folder really is; an error if that is elsewhere."""
+    place = (folder / name).resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise OSError(errno.EPERM, f"it leads out of {folder}", str(folder / name))
+    return place
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

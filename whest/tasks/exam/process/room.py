@@ -32,7 +32,7 @@ def importable(spec: EstimatorSpec, allowed: Sequence[Path]) -> list[str]:
     wanted = [PACKAGE, *([spec.source] if spec.target and spec.source else [])]  # a file brings its own folder
     return [
         path
-        for path in sys.path
+        for path in spec.module_paths
         if path
         and (
             any(Path(path).is_relative_to(folder) for folder in allowed)
