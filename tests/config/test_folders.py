@@ -19,7 +19,7 @@ SECRET = "s3cret-token"
 
 MARKING = """import pathlib
 pathlib.Path({mark!r}).write_text("ran")
-from whest.truth.plain import PlainMC as Sampler
+from whest.truth.plain import PlainTruth as Sampler
 class Estimator:
     def predict(self, mlp, budget):
         return mlp.weights[:, 0]
@@ -46,6 +46,8 @@ def refusal(*words: str) -> str:
 
 
 GLOBAL = "# @package _global_\ntruth:\n  _target_: evil.Sampler\nestimator:\n  _target_: evil.Estimator\n"
+
+BOMB = "a0: &a0 [1, 1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40))
 
 HOSTILE = {
     "another package": (GLOBAL, "# @package _global_"),
@@ -86,10 +88,7 @@ HOSTILE = {
     "defaults by interpolation": ("defaults: ['${oc.env:A_SECRET}']\n", "defaults has"),
     "defaults as a mapping": ("defaults: {/truth: evil}\n", "defaults has"),
     "an alias": ("a: &x {b: 1}\nc: *x\n", "*x"),
-    "many aliases": (
-        "a0: &a0 [1, 1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)),
-        "*a0",
-    ),
+    "many aliases": (BOMB, "*a0"),
     "a merge": ("a: &x {_target_: os.system}\nb:\n  <<: *x\n", "*x"),
     "great depth": ("a: " + "[" * 5000 + "]" * 5000 + "\n", "nested deeper"),
     "great size": ("a: " + "x" * 70_000 + "\n", "more than 65,536 bytes"),
@@ -261,9 +260,7 @@ def test_a_package_is_not_run_to_find_a_class_in_it(whest: Whest, tmp_path: Path
     """Its class is imported by the worker alone, which can't write here."""
     Path("evil").mkdir()
     Path("evil/__init__.py").write_text(f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n")
-    Path("evil/mod.py").write_text(
-        MARKING.format(mark="mark").replace("pathlib.Path", "print; lambda *_: pathlib.Path")
-    )
+    Path("evil/mod.py").write_text("class Estimator:\n    pass\n")
     write({"estimator/mine.yaml": "_target_: evil.mod.Estimator\n"})
     outcome = whest("--config-dir", "theirs", *SMALL, "estimator=mine")
     ran_here = (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() == str(os.getpid())
