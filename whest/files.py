@@ -7,6 +7,7 @@ import json
 import os
 import stat
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,12 @@ import numpy as np
 
 MOST_VALUES = 2_000_000
 """Values of a JSON document that is read whole."""
+
+LARGEST_DIRECTORY = 2**20
+"""Bytes of a zip archive's directory: some thousand members."""
+
+LARGEST_RATIO, FREE_BYTES = 20, 2**22
+"""How much larger an archive may be than its packed bytes, and what is allowed to any archive."""
 
 DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -35,13 +42,15 @@ def read_bounded(path: Path, most: int) -> bytes:
     return content
 
 
-def parse_document(content: bytes, most_values: int = MOST_VALUES) -> Any:
-    """Strict JSON with a bound on its values: many small ones take twenty times the memory of their text."""
-    n_values = sum(content.count(mark) for mark in (b",", b"[", b"{"))
-    if n_values > most_values:
-        raise TooLargeError(f"it has more than {most_values:,} values")
+def parse_document(content: bytes, *, is_strict: bool = True) -> Any:
+    """JSON with a bound on its values: many small ones take twenty times the memory of their text.
+
+    Strict JSON has no NaN and no Infinity; other programs write them all the same.
+    """
+    if sum(content.count(mark) for mark in (b",", b"[", b"{")) > MOST_VALUES:
+        raise TooLargeError(f"it has more than {MOST_VALUES:,} values")
     try:
-        return json.loads(content, parse_constant=_refuse_constant)
+        return json.loads(content, parse_constant=_refuse_constant if is_strict else None)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 
@@ -61,6 +70,27 @@ def inside(folder: Path, name: str) -> Path:
     if not place.is_relative_to(folder.resolve()):
         raise OSError(errno.EPERM, f"it leads out of {folder}", str(folder / name))
     return place
+
+
+def require_modest_archive(path: Path, most: int | None = None) -> None:
+    """Refuse a zip bomb before a member is opened: by the sizes that the archive declares, which zipfile holds it to.
+
+    `most` bounds all members together. Weights hardly shrink, so an archive that shrinks much holds no data.
+    """
+    with path.open("rb") as file:
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # what ZipFile itself reads the directory by
+        if end is None:
+            raise zipfile.BadZipFile("it is no archive")
+        if end[zipfile._ECD_SIZE] > LARGEST_DIRECTORY:  # type: ignore[attr-defined]
+            raise TooLargeError(f"its directory has {end[zipfile._ECD_SIZE]:,} bytes")  # type: ignore[attr-defined]
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+    for member in members:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise TooLargeError(f"{member.filename[:50]} is packed by another method than deflate")
+    unpacked, packed = sum(member.file_size for member in members), path.stat().st_size
+    if unpacked > FREE_BYTES + LARGEST_RATIO * packed or (most is not None and unpacked > most):
+        raise TooLargeError(f"it has {packed:,} bytes and unpacks to {unpacked:,}")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
