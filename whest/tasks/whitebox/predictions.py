@@ -41,5 +41,5 @@ def read_predictions(path: Path) -> Answers | None:
         require_modest_archive(path, LARGEST_PREDICTIONS)
         with np.load(path, allow_pickle=False) as stored:
             return dict(zip(stored["mlp_index"].tolist(), stored["final_layer"], strict=True))
-    except (OSError, ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, zipfile.BadZipFile):
         return None
