@@ -199,6 +199,25 @@ def test_the_operators_own_words_may_do_everything(whest: Whest, tmp_path: Path)
     assert outcome.report["run_config"]["participant"] == SECRET
 
 
+OTHER = """
+import whest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+whest.compose("estimator=zeros")
+GlobalHydra.instance().clear()
+with initialize_config_dir({folder!r}, version_base="1.3"):
+    print(compose("config", ["truth=other"]).truth.where)
+"""
+
+
+def test_another_hydra_program_in_the_process_is_left_alone(tmp_path: Path) -> None:
+    write({"config.yaml": "defaults: [{truth: other}]\n", "truth/other.yaml": "where: ${oc.env:A_SECRET}\n"})
+    script = OTHER.format(folder=str(tmp_path / "theirs"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment)
+    assert ended.stdout.strip() == SECRET, ended.stderr
+
+
 # --- classes of other groups ---
 
 
@@ -258,11 +277,11 @@ def test_a_local_estimators_folder_is_not_bundled(
 
 def test_a_package_is_not_run_to_find_a_class_in_it(whest: Whest, tmp_path: Path) -> None:
     """Its class is imported by the worker alone, which can't write here."""
-    Path("evil").mkdir()
-    Path("evil/__init__.py").write_text(f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n")
-    Path("evil/mod.py").write_text("class Estimator:\n    pass\n")
-    write({"estimator/mine.yaml": "_target_: evil.mod.Estimator\n"})
+    Path("stranger").mkdir()
+    Path("stranger/__init__.py").write_text(f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n")
+    Path("stranger/mod.py").write_text("class Estimator:\n    pass\n")
+    write({"estimator/mine.yaml": "_target_: stranger.mod.Estimator\n"})
     outcome = whest("--config-dir", "theirs", *SMALL, "estimator=mine")
     ran_here = (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() == str(os.getpid())
     assert not ran_here, outcome.err
-    assert "evil" not in sys.modules
+    assert "stranger" not in sys.modules

@@ -72,8 +72,9 @@ class EstimatorSpec:
 
         The working folder is not on this process's own path: a file there must not pass for a library.
         """
-        places = [path or str(Path.cwd()) for path in sys.path]
-        return [*places, str(Path.cwd())] if self.target is not None and not self.is_bundled else places
+        here = str(Path.cwd())
+        places = [path or here for path in sys.path]
+        return [*places, here] if self.target is not None and not self.is_bundled and here not in places else places
 
     @property
     def source_sha256(self) -> str | None:
@@ -102,7 +103,8 @@ class EstimatorSpec:
         else:
             assert self.target is not None
             module_name, _, name = self.target.rpartition(".")
-            sys.path[:] = dict.fromkeys(self.module_paths)
+            if self.source is not None and self.source.is_relative_to(Path.cwd()) and str(Path.cwd()) not in sys.path:
+                sys.path.append(str(Path.cwd()))  # isolation=none: the operator trusts it
             module = importlib.import_module(module_name)
         found = getattr(module, name, None)
         if not isinstance(found, type):

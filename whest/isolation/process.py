@@ -76,7 +76,7 @@ class World:
             "whest.isolation.worker",
             role,
             scratch,
-            sys.path if role == "evaluate" else self.spec.module_paths,
+            [path or str(Path.cwd()) for path in sys.path] if role == "evaluate" else self.spec.module_paths,
             {
                 "hidden": list(self.hidden),
                 "platforms": "cpu" if role in ("trace", "learner") else chosen_platforms(),
