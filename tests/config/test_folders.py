@@ -278,7 +278,9 @@ def test_a_local_estimators_folder_is_not_bundled(
 def test_a_package_is_not_run_to_find_a_class_in_it(whest: Whest, tmp_path: Path) -> None:
     """Its class is imported by the worker alone, which can't write here."""
     Path("stranger").mkdir()
-    Path("stranger/__init__.py").write_text(f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n")
+    Path("stranger/__init__.py").write_text(
+        f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\n"
+    )
     Path("stranger/mod.py").write_text("class Estimator:\n    pass\n")
     write({"estimator/mine.yaml": "_target_: stranger.mod.Estimator\n"})
     outcome = whest("--config-dir", "theirs", *SMALL, "estimator=mine")

@@ -34,7 +34,6 @@ CLASS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 FORBIDDEN = {
     "python": "it names a program that runs outside the worker. Give it on the command line: estimator.python=…",
-    "defaults": "a list of defaults stands at the top of the file",
 }
 
 
