@@ -1,4 +1,4 @@
-"""Typed objects from config nodes: wrong keys, types and ranges are refused with the key, the value and the remedy."""
+"""Typed objects from config nodes. The error for a wrong key, type or range names the key, the value and the remedy."""
 
 import importlib
 import inspect
@@ -13,69 +13,17 @@ from whest.errors import ConfigError
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+Node = Mapping[str, Any]
+
+
 def build_target(target: Any, values: Mapping[str, Any], key: str) -> Any:
-    """`target(**values)`, checked against the target's annotations; `key` is where the values stand in the config."""
+    """`target(**values)`, checked against the target's annotations. `key` is the place of the values in the config."""
     _refuse_unknown(target, values, key)
     return target(**(_checked(target, values, key) if is_dataclass(target) else values))
 
 
-def _refuse_unknown(target: Any, values: Mapping[str, Any], key: str) -> None:
-    signature = inspect.signature(target)
-    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
-    unknown = [name for name in values if name not in signature.parameters]
-    if unknown and not takes_any:
-        known = ", ".join(signature.parameters) or "none"
-        raise ConfigError(f"{_join(key, unknown[0])} is not a key of {key}={target.__name__}; its keys are: {known}")
-    required = [p.name for p in signature.parameters.values() if p.default is p.empty and p.kind not in VARIADIC]
-    missing = [_join(key, name) for name in required if name not in values]
-    if missing:
-        raise ConfigError(f"{missing[0]} is missing: set {missing[0]}=…")
-
-
-def _checked(target: Any, values: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The values as the dataclass's annotations have them."""
-    hints = get_type_hints(target, include_extras=True)
-    schema: dict[str, Any] = {
-        field.name: (hints[field.name], ... if field.default is MISSING and field.default_factory is MISSING else None)
-        for field in fields(target)
-        if field.init
-    }
-    model = create_model("Checked", __config__=ConfigDict(arbitrary_types_allowed=True), **schema)
-    try:
-        checked = model(**values)
-    except ValidationError as error:
-        raise ConfigError(_explain(error, key)) from None
-    for name, value in values.items():
-        if isinstance(value, bool) and not isinstance(getattr(checked, name), bool):
-            raise ConfigError(f"{_join(key, name)} must be a number, got {value!r}")
-    return {name: getattr(checked, name) for name in values}
-
-
-def _explain(error: ValidationError, key: str) -> str:
-    """pydantic's findings, a sentence a key: "dataset.width must be greater than or equal to 1, got 0"."""
-    findings: dict[str, list[str]] = {}
-    values: dict[str, Any] = {}
-    for problem in error.errors():
-        place = problem["loc"][:1] + tuple(part for part in problem["loc"][1:] if isinstance(part, int))
-        name = _join(key, ".".join(str(part) for part in place))
-        if problem["type"] == "missing" and len(problem["loc"]) > 1:
-            name = _join(key, str(problem["loc"][0]))
-            findings.setdefault(name, []).append("has too few items")
-        else:
-            findings.setdefault(name, []).append(problem["msg"].replace("Input should be", "must be"))
-        values[name] = problem["input"]
-    return "\n".join(f"{name} {' or '.join(found)}, got {values[name]!r}" for name, found in findings.items())
-
-
-def _join(key: str, name: str) -> str:
-    return f"{key}.{name}" if key else name
-
-
-Node = Mapping[str, Any]
-
-
 def build_group(config: Node, group: str, **more: Any) -> Any:
-    """One group's `_target_` with its keys as arguments."""
+    """Build one group: its `_target_`, with its keys as arguments."""
     values = {key: value for key, value in config[group].items() if key != "_target_"} | more
     return build_target(_own_class(config[group].get("_target_"), group), values, group)
 
@@ -104,3 +52,55 @@ def _is_typed(target: str, group: str) -> bool:
 
     words = (word.lstrip("+").partition("=") for word in typed_words())
     return any(key == f"{group}._target_" and value.strip("'\"") == target for key, _, value in words)
+
+
+def _refuse_unknown(target: Any, values: Mapping[str, Any], key: str) -> None:
+    signature = inspect.signature(target)
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
+    unknown = [name for name in values if name not in signature.parameters]
+    if unknown and not takes_any:
+        known = ", ".join(signature.parameters) or "none"
+        raise ConfigError(f"{_join(key, unknown[0])} is not a key of {key}={target.__name__}; its keys are: {known}")
+    required = [p.name for p in signature.parameters.values() if p.default is p.empty and p.kind not in VARIADIC]
+    missing = [_join(key, name) for name in required if name not in values]
+    if missing:
+        raise ConfigError(f"{missing[0]} is missing: set {missing[0]}=…")
+
+
+def _checked(target: Any, values: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The values, converted to the types of the dataclass's annotations."""
+    hints = get_type_hints(target, include_extras=True)
+    schema: dict[str, Any] = {
+        field.name: (hints[field.name], ... if field.default is MISSING and field.default_factory is MISSING else None)
+        for field in fields(target)
+        if field.init
+    }
+    model = create_model("Checked", __config__=ConfigDict(arbitrary_types_allowed=True), **schema)
+    try:
+        checked = model(**values)
+    except ValidationError as error:
+        raise ConfigError(_explain(error, key)) from None
+    for name, value in values.items():
+        if isinstance(value, bool) and not isinstance(getattr(checked, name), bool):
+            raise ConfigError(f"{_join(key, name)} must be a number, got {value!r}")
+    return {name: getattr(checked, name) for name in values}
+
+
+def _explain(error: ValidationError, key: str) -> str:
+    """pydantic's errors, one sentence per key: "dataset.width must be greater than or equal to 1, got 0"."""
+    findings: dict[str, list[str]] = {}
+    values: dict[str, Any] = {}
+    for problem in error.errors():
+        place = problem["loc"][:1] + tuple(part for part in problem["loc"][1:] if isinstance(part, int))
+        name = _join(key, ".".join(str(part) for part in place))
+        if problem["type"] == "missing" and len(problem["loc"]) > 1:
+            name = _join(key, str(problem["loc"][0]))
+            findings.setdefault(name, []).append("has too few items")
+        else:
+            findings.setdefault(name, []).append(problem["msg"].replace("Input should be", "must be"))
+        values[name] = problem["input"]
+    return "\n".join(f"{name} {' or '.join(found)}, got {values[name]!r}" for name, found in findings.items())
+
+
+def _join(key: str, name: str) -> str:
+    return f"{key}.{name}" if key else name

@@ -1,4 +1,4 @@
-"""Open a stored dataset: the format by its path, the split by its name."""
+"""Open a stored dataset. The path decides the format, the name decides the split."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ METADATA = "metadata.json"
 
 
 def read_document(path: Path) -> Document:
-    """The metadata of a Parquet directory or an .npz file, of a schema that is read here."""
+    """The metadata of a Parquet directory or an .npz file. The schema version must be a known one."""
     if path.is_dir():
         document = _directory_document(path)
         check_schema(document, (PARQUET_SCHEMA,), path)
@@ -34,21 +34,8 @@ def read_document(path: Path) -> Document:
     return document
 
 
-def _directory_document(path: Path) -> Document:
-    try:
-        document = parse_json(read_bounded(own_file(path, path / METADATA), METADATA_LIMIT).decode(), path)
-    except FileNotFoundError:
-        raise refused(path, f"it has no {METADATA}, so it is no dataset", "Give the folder that holds it") from None
-    except (OSError, ValueError) as error:
-        raise refused(path, f"{METADATA} can't be read ({error})", "Restore the file or bake it anew") from None
-    found = find_splits(path)
-    if "split" not in document and "splits" not in document and len(found) == 1:
-        document["split"] = found[0]
-    return document
-
-
 def open_split(path: Path, split: str | None = None, *, partial: bool = False) -> StoredSplit:
-    """One split, with its header checked and its rows still on disk. A slice is opened only where slices are meant."""
+    """One split, with its header checked and its rows still on disk. A slice is refused unless `partial` is set."""
     header = parse_header(choose_split(read_document(path), split, path), path)
     if not header.part.is_whole and not partial:
         part = header.part
@@ -60,3 +47,16 @@ def open_split(path: Path, split: str | None = None, *, partial: bool = False) -
     if path.is_dir():
         return StoredSplit(header, ParquetReader(header, find_shards(path, header.stated.split)))
     return StoredSplit(header, NpzReader(header, path))
+
+
+def _directory_document(path: Path) -> Document:
+    try:
+        document = parse_json(read_bounded(own_file(path, path / METADATA), METADATA_LIMIT).decode(), path)
+    except FileNotFoundError:
+        raise refused(path, f"it has no {METADATA}, so it is not a dataset", "Give the folder that holds it") from None
+    except (OSError, ValueError) as error:
+        raise refused(path, f"{METADATA} can't be read ({error})", "Restore the file or bake it again") from None
+    found = find_splits(path)
+    if "split" not in document and "splits" not in document and len(found) == 1:
+        document["split"] = found[0]
+    return document
