@@ -129,7 +129,7 @@ def split_names(document: Document, path: Path) -> list[str]:
 def _split_name(name: Any, path: Path) -> str:
     """A split's name is part of file names, so it holds no separator, dot or pattern."""
     if not isinstance(name, str) or len(name) > 100 or re.fullmatch(SPLIT_NAME, name) is None:
-        raise refused(path, f"metadata names a split {str(name)[:100]!r}", "Use lower-case letters, digits and hyphens")
+        raise refused(path, f"metadata.split names {str(name)[:100]!r}", "Use lower-case letters, digits and hyphens")
     return name
 
 
