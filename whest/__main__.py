@@ -1,10 +1,15 @@
 """The command line: Hydra composes the config, a job runs, and its result becomes the exit code."""
 
+import sys
+
+from whest.host import leave_working_folder
+
+leave_working_folder(sys.path)  # before a file there can pass for one of the libraries below
+
 import io
 import os
 import shutil
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from whest.cli.jobs import carry_out
-from whest.config.compose import config_folder
+from whest.config.compose import config_folder, guard_folders
 from whest.config.jobs import JOBS
 from whest.config.settings import read_settings
 from whest.errors import ConfigError, WhestError
@@ -72,7 +77,7 @@ def main() -> None:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra raises exceptions instead of exiting by itself
-    sys.path.insert(0, str(Path.cwd()))
+    guard_folders(is_application=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop saves the same as Ctrl-C
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,16 +1,96 @@
-"""Files that are written completely or not at all."""
+"""Files that are written whole or not at all, and files of strangers that are read within bounds."""
 
+import errno
 import hashlib
 import io
+import json
 import os
+import stat
 import tempfile
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+MOST_VALUES = 2_000_000
+"""Values of a JSON document that is read whole."""
+
+LARGEST_DIRECTORY = 2**20
+"""Bytes of a zip archive's directory: some thousand members."""
+
+LARGEST_RATIO, FREE_BYTES = 20, 2**22
+"""How much larger an archive may be than its packed bytes, and what is allowed to any archive."""
+
 DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+class TooLargeError(ValueError):
+    """A file with more bytes than one of its kind may have."""
+
+
+def read_bounded(path: Path, most: int) -> bytes:
+    """An ordinary file of at most so many bytes. A pipe or a device is refused and never waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise TooLargeError(f"it has more than {most:,} bytes")
+    return content
+
+
+def parse_document(content: bytes, *, is_strict: bool = True) -> Any:
+    """JSON with a bound on its values: many small ones take twenty times the memory of their text.
+
+    Strict JSON has no NaN and no Infinity; other programs write them all the same.
+    """
+    if sum(content.count(mark) for mark in (b",", b"[", b"{")) > MOST_VALUES:
+        raise TooLargeError(f"it has more than {MOST_VALUES:,} values")
+    try:
+        return json.loads(content, parse_constant=_refuse_constant if is_strict else None)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def read_within(folder: Path, name: str, most: int) -> bytes:
+    """A file below a folder: neither `..` nor a link leads out of it."""
+    return read_bounded(inside(folder, name), most)
+
+
+def inside(folder: Path, name: str) -> Path:
+    """Where a name below a folder really is; an error if that is elsewhere."""
+    place = (folder / name).resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise OSError(errno.EPERM, f"it leads out of {folder}", str(folder / name))
+    return place
+
+
+def require_modest_archive(path: Path, most: int | None = None) -> None:
+    """Refuse a zip bomb before a member is opened: by the sizes that the archive declares, which zipfile holds it to.
+
+    `most` bounds all members together. Weights hardly shrink, so an archive that shrinks much holds no data.
+    """
+    with path.open("rb") as file:
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # what ZipFile itself reads the directory by
+        if end is None:
+            raise zipfile.BadZipFile("it is no archive")
+        if end[zipfile._ECD_SIZE] > LARGEST_DIRECTORY:  # type: ignore[attr-defined]
+            raise TooLargeError(f"its directory has {end[zipfile._ECD_SIZE]:,} bytes")  # type: ignore[attr-defined]
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+    for member in members:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise TooLargeError(f"{member.filename[:50]} is packed by another method than deflate")
+    unpacked, packed = sum(member.file_size for member in members), path.stat().st_size
+    if unpacked > FREE_BYTES + LARGEST_RATIO * packed or (most is not None and unpacked > most):
+        raise TooLargeError(f"it has {packed:,} bytes and unpacks to {unpacked:,}")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 GAUGE_WIDTH = 20
 
+FORMULAS = ("=", "+", "-", "@")
+"""How a formula begins in a spreadsheet."""
+
 
 def figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
@@ -23,6 +26,19 @@ def plus_minus(value: float | None, error: float | None) -> str:
         return figure(value)
     mantissa, _, exponent = f"{value:.2e}".partition("e")
     return f"{mantissa}e{exponent} ± {error / 10 ** int(exponent):.2f}e{exponent}"
+
+
+def inert(cell: object) -> object:
+    """A cell of a CSV file that no spreadsheet takes for a formula or a new row: text gets a quote, numbers stay."""
+    if not isinstance(cell, str):
+        return cell
+    words = "".join(letter if letter.isprintable() else " " for letter in cell)
+    return f"'{words}" if words.lstrip().startswith(FORMULAS) else words
+
+
+def printable(words: str) -> str:
+    """Words without control characters, which a terminal would act on."""
+    return "".join(letter for letter in words if letter.isprintable())
 
 
 def gauge(utilization: float) -> str:

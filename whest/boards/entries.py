@@ -13,6 +13,9 @@ from whest.tracking.recorded import RecordedRun
 
 Json = Mapping[str, Any]
 
+LARGEST_FIGURE = 1e100
+"""Scores are below it; anything larger would overflow in a sum."""
+
 Status = Literal[
     "ranked",
     "official",
@@ -88,28 +91,65 @@ def sidelined(entry: Entry, deadline: datetime | None) -> tuple[Status, str] | N
 
 
 def read_entry(run: RecordedRun) -> Entry:
-    """The entry of a recorded run. The task's reader adds the fields that only its reports have."""
-    config = run.report.get("run_config", {})
-    spec = config.get("estimator", {})
-    entry = Entry(
+    """The entry behind a recorded run. One with a problem is not read; a reader's error is a problem too."""
+    bare = Entry(
         run_id=run.run_id,
         participant=run.participant,
         rule=run.rule or "?",
         protocol=run.protocol_hash or "?",
-        score=run.score,
-        submitted_at=run.finished_at,
-        score_se=run.score_se,
-        estimator=str(spec.get("name") or run.tags.get("estimator") or "?"),
-        config=_identity(spec),
-        seed=config.get("seed"),
+        score=None,
+        submitted_at=None,
+        estimator=run.tags.get("estimator") or "?",
         problem=run.problem,
         verdict=current_verdict(run.tags),
         solution=run.tags.get("solution") or None,
         folder=Path(run.tags["run_folder"]) if "run_folder" in run.tags else None,
-        protection=str(config.get("isolation", {}).get("status", "")),
+    )
+    if run.problem is not None:
+        return bare
+    try:
+        return _checked(_read(run, bare))
+    except Exception as error:  # a report that every check let pass, and that still isn't what a reader needs
+        return replace(bare, problem=f"its report can't be read ({type(error).__name__}: {str(error)[:200]})")
+
+
+def _read(run: RecordedRun, bare: Entry) -> Entry:
+    """What the report says. What only a task's own reports say is added by its reader."""
+    config = run.report["run_config"]
+    entry = replace(
+        bare,
+        score=run.score,
+        submitted_at=run.finished_at,
+        score_se=run.score_se,
+        estimator=str(config["estimator"]["name"]),
+        config=_identity(config["estimator"]),
+        seed=config.get("seed"),
+        protection=str(config.get("isolation", {}).get("status", ""))[:20],
     )
     reader = READERS.get(run.task)
-    return replace(entry, **reader(run.report)) if reader and run.report else entry
+    return replace(entry, **reader(run.report)) if reader else entry
+
+
+def _checked(entry: Entry) -> Entry:
+    """Values that a policy can compare and a page can show."""
+    for name in ("score", "score_se"):
+        figure = getattr(entry, name)
+        if figure is not None and not (_is_number(figure) and abs(figure) < LARGEST_FIGURE):
+            raise ValueError(f"its {name} is {str(figure)[:50]}")
+    if entry.score_se is not None and entry.score_se < 0:
+        raise ValueError(f"its score_se is {entry.score_se}")
+    if not (entry.seed is None or (isinstance(entry.seed, int) and abs(entry.seed) < 2**64)):
+        raise ValueError(f"its seed is {str(entry.seed)[:50]}")
+    if entry.submitted_at is not None and entry.submitted_at.tzinfo is None:
+        raise ValueError("its date has no time zone")
+    for name in ("unfinished", "invalid", "reference", "track"):
+        if not isinstance(getattr(entry, name), str | None):
+            raise TypeError(f"{name} is no text")
+    return entry
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _identity(estimator: Json, **more: Any) -> str:

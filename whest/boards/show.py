@@ -17,7 +17,7 @@ from whest.boards.entries import Status
 from whest.boards.page import board_page
 from whest.boards.policies import Row
 from whest.files import write_atomically
-from whest.notation import plus_minus
+from whest.notation import inert, plus_minus, printable
 from whest.page import render
 
 COLOURS: dict[Status, str] = {
@@ -73,13 +73,14 @@ def to_csv(board: Board) -> str:
     writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for row in board.rows:
-        writer.writerow(_row(row) | {"run_ids": " ".join(row.run_ids)})
+        cells = _row(row) | {"run_ids": " ".join(row.run_ids)}
+        writer.writerow({name: inert(cell) for name, cell in cells.items()})
     return file.getvalue()
 
 
 def print_board(board: Board, folder: Path, console: Console) -> None:
     console.print(f"[bold]{board.rule} leaderboard[/], {board.direction} is better: {escape(board.policy)}")
-    console.print(f"track {board.track.protocol}, {board.why}: {escape(board.track.words)}", soft_wrap=True)
+    console.print(f"track {_words(board.track.protocol)}, {board.why}: {_words(board.track.words)}", soft_wrap=True)
     if board.deadline is not None:
         console.print(f"deadline {_stamp(board.deadline)}")
     console.print(_table(board))
@@ -109,15 +110,15 @@ def _table(board: Board) -> Table:
         colour = COLOURS.get(row.status, "default")
         table.add_row(
             str(row.rank or "–"),
-            escape(row.participant),
-            escape(row.estimator),
+            _words(row.participant),
+            _words(row.estimator),
             plus_minus(row.score, row.score_se),
             *["–" if row.weight is None else f"{row.weight:.4f}"] * weighted,
             str(row.n_runs),
             f"[{colour}]{row.status}[/]",
             escape(row.protection or "–"),
             ", ".join(run_id[:8] for run_id in row.run_ids),
-            escape(row.note),
+            _words(row.note),
         )
     return table
 
@@ -128,8 +129,13 @@ def _track_table(board: Board) -> Table:
     for name in ("protocol", "scoring", "runs", "data"):
         table.add_column(name)
     for track in board.other_tracks:
-        table.add_row(track.protocol, track.rule, str(track.n_runs), escape(track.words))
+        table.add_row(_words(track.protocol), _words(track.rule), str(track.n_runs), _words(track.words))
     return table
+
+
+def _words(text: str) -> str:
+    """A record's own words: no markup, and nothing that a terminal would act on."""
+    return escape(printable(text))
 
 
 def _row(row: Row) -> dict[str, Any]:

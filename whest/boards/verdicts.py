@@ -39,7 +39,7 @@ def read_verdicts(tags: Mapping[str, str]) -> list[Verdict]:
         try:
             said = json.loads(tags[name])
             verdict, reason = said["verdict"], said["reason"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue
         if verdict in get_args(Ruling):
             found.append(Verdict(verdict, str(reason), name.removeprefix(PREFIX)))

@@ -27,7 +27,7 @@ from whest.display.progress import open_progress
 from whest.errors import ConfigError
 from whest.experiment import refuse_missing_groups
 from whest.mlp import SEED_PROTOCOL_NAMES
-from whest.notation import figure
+from whest.notation import figure, printable
 from whest.truth.cache import TruthCache
 from whest.truth.truth import refuse_idle_truth, refuse_two_aims
 
@@ -150,7 +150,7 @@ def print_info(path: Path, console: Console) -> None:
 
 def _plain(words: str) -> Text:
     """Text from a file, without control characters: they could change colours or open links in a terminal."""
-    return Text("".join(letter for letter in words if letter.isprintable()))
+    return Text(printable(words))
 
 
 def describe_split(stored: StoredSplit) -> dict[str, str]:

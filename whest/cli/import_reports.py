@@ -1,6 +1,5 @@
 """`job=import path=…`: log WhestBench reports as MLflow runs, each one once, with a list of their errors."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +9,9 @@ from whest.config.build import build_group
 from whest.config.compose import command_of
 from whest.config.settings import read_settings
 from whest.display.console import say
-from whest.document import PAGE
+from whest.document import PAGE, report_metrics
 from whest.errors import ConfigError
+from whest.files import write_atomically
 from whest.notation import plus_minus
 from whest.page.render import save_page
 from whest.page.run import run_page
@@ -63,40 +63,60 @@ def import_all(
     if not path.exists():
         raise ConfigError(f"path={path} does not exist: name a WhestBench report or a folder of reports")
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
-    read = [_read(file, is_alone=file == path) for file in files]
-    if not any(isinstance(one, PeerReport) for one in read):
+    read = [_read(file, path, participant, command) for file in files]
+    if not any(isinstance(one, Read) for one in read):
         raise NotAReportError(f"path={path} has {len(files)} JSON files, and none is a WhestBench report")
     client, experiment_id = tracking.connect()
-    return [
-        one if isinstance(one, Imported) else _import(one, client, experiment_id, participant, command, outputs)
-        for one in read
-    ]
+    fates = []
+    for one in read:
+        if isinstance(one, Imported):
+            fates.append(one)
+        else:
+            fates.append(_import(one, client, experiment_id, outputs))
+    return fates
 
 
-def _read(path: Path, is_alone: bool) -> PeerReport | Imported:
+@dataclass(frozen=True)
+class Read:
+    """A report that was read, checked and translated."""
+
+    found: PeerReport
+    report: ImportedReport
+
+
+def _read(file: Path, given: Path, participant: str | None, command: str) -> Read | Imported:
+    """One file. Of a folder, what isn't a report is left out and said; so is a link out of it."""
     try:
-        return read_peer_report(path)
+        if given.is_dir() and not file.resolve().is_relative_to(given.resolve()):
+            raise NotAReportError(f"path={file} is a link out of {given}: put the file itself there")
+        found = read_peer_report(file)
+        return Read(found, _translated(found, participant, command))
     except NotAReportError as error:
-        if is_alone:
+        if file == given:
             raise
-        return Imported(path, refusal=str(error))
+        return Imported(file, refusal=str(error))
 
 
-def _import(
-    found: PeerReport,
-    client: "MlflowClient",
-    experiment_id: str,
-    participant: str | None,
-    command: str,
-    outputs: Path,
-) -> Imported:
+def _translated(found: PeerReport, participant: str | None, command: str) -> ImportedReport:
+    """Under our names. Figures of a kind that none of them has are refused here, before anything is written."""
+    try:
+        report = import_report(found, find_problems(found), participant, command)
+        report_metrics(report.document)
+    except Exception as error:  # values within a report fail in as many ways as there are values
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+        raise NotAReportError(
+            f"path={found.source} is not a WhestBench report: its figures are damaged ({reason})"
+        ) from error
+    return report
+
+
+def _import(one: Read, client: "MlflowClient", experiment_id: str, outputs: Path) -> Imported:
+    found, report = one.found, one.report
     known = client.search_runs([experiment_id], f"tags.imported_sha256 = '{found.sha256}'", max_results=1)
     if known:
         return Imported(found.source, known[0].info.run_id)
-    report = import_report(found, find_problems(found), participant, command)
     folder = outputs / FOLDER / found.sha256[:16]
-    folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(found.source, folder / ORIGINAL)
+    write_atomically(folder / ORIGINAL, found.content)
     save_report(report, folder)
     save_page(run_page(report.to_json(), report.view.page(report.to_json(), None)), folder / PAGE)
     return Imported(found.source, log_report(client, experiment_id, report, folder), report)

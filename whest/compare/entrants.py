@@ -93,17 +93,20 @@ def read_entrants(text: str, tracking: MlflowTracking | None, estimators: Sequen
         found = [job / "report.json" for job in jobs if (job / "report.json").exists()]
         if not found:
             raise ConfigError(f"compare.runs has {text}: neither it nor a sweep's job in it has a report.json")
-        return [_from_file(report, str(report.parent)) for report in found]
+        return [_from_file(report, str(report.parent), path) for report in found]
     report = path / "report.json" if path.is_dir() else path
     if not report.is_file():
         raise ConfigError(
             f"compare.runs has {text!r}, which is no file or folder, no MLflow run id and no estimator "
             f"({', '.join(estimators)})"
         )
-    return [_from_file(report, text)]
+    return [_from_file(report, text, report.parent)]
 
 
-def _from_file(path: Path, source: str) -> Entrant:
+def _from_file(path: Path, source: str, given: Path) -> Entrant:
+    for name in (path.name, PREDICTIONS_FILE):
+        if not (path.parent / name).resolve().is_relative_to(given.resolve()):
+            raise ConfigError(f"compare.runs has {source}: {name} is a link out of it, put the file itself there")
     return entrant(read_report(path), read_predictions(path.parent / PREDICTIONS_FILE), source)
 
 

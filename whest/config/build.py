@@ -25,13 +25,33 @@ def build_target(target: Any, values: Mapping[str, Any], key: str) -> Any:
 def build_group(config: Node, group: str, **more: Any) -> Any:
     """Build one group: its `_target_`, with its keys as arguments."""
     values = {key: value for key, value in config[group].items() if key != "_target_"} | more
-    target = config[group].get("_target_")
+    return build_target(_own_class(config[group].get("_target_"), group), values, group)
+
+
+def _own_class(target: Any, group: str) -> Any:
+    """The class of a group: one of whest's own, or one that was typed. It runs in this process, with all its rights."""
     module, _, name = str(target).rpartition(".")
+    is_own = module.startswith("whest.")
+    if not is_own and not _is_typed(str(target), group):
+        raise ConfigError(
+            f"{group}._target_={target} is no class of whest, and would run in this process: if you trust it, type "
+            f"{group}._target_={target} on the command line"
+        )
     try:
         found = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError):
         raise ConfigError(f"{group}._target_={target} can't be imported: give the path of a class") from None
-    return build_target(found, values, group)
+    if is_own and not (isinstance(found, type) and found.__module__.startswith("whest.")):
+        raise ConfigError(f"{group}._target_={target} is no class of whest: choose {group}=… from job=list")
+    return found
+
+
+def _is_typed(target: str, group: str) -> bool:
+    """Whether this class was named on the command line."""
+    from whest.config.compose import typed_words  # Hydra is slow to import, and a worker needs none of it
+
+    words = (word.lstrip("+").partition("=") for word in typed_words())
+    return any(key == f"{group}._target_" and value.strip("'\"") == target for key, _, value in words)
 
 
 def _refuse_unknown(target: Any, values: Mapping[str, Any], key: str) -> None:

@@ -14,20 +14,17 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from whest.config.folders import file_beside
+from whest.config.sources import config_folder as config_folder
+from whest.config.sources import guard_folders as guard_folders
 from whest.errors import ConfigError
-from whest.host import PACKAGE
 
 
 def _beside(name: str) -> str:
     """`${beside:mine.py}`: the path of a file in the folder of --config-dir (or of hydra.searchpath)."""
     sources = HydraConfig.get().runtime.config_sources
     folders = [Path(source.path) for source in sources if source.schema == "file" and source.provider != "main"]
-    found = [folder / name for folder in folders if (folder / name).is_file()]
-    if not found:
-        raise ConfigError(
-            f"{name} is in no config folder ({', '.join(map(str, folders)) or 'none given'}): add --config-dir FOLDER"
-        )
-    return str(found[0])
+    return str(file_beside(name, folders))
 
 
 def _file_stem(*, _parent_: DictConfig) -> str:
@@ -44,16 +41,11 @@ def command_of(overrides: Sequence[str]) -> str:
     return shlex.join(["python", "-m", "whest", *overrides])
 
 
-def config_folder() -> Path:
-    """The checkout's conf/, or the one inside the installed package."""
-    checkout = PACKAGE.parent / "conf"
-    return checkout if (checkout / "config.yaml").exists() else PACKAGE / "conf"
-
-
 def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]:
     """The config of these command-line words, as plain data. `config_dir` adds a folder with your own configs."""
     own = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir is not None else []
     GlobalHydra.instance().clear()
+    guard_folders()
     with initialize_config_dir(str(config_folder()), version_base="1.3"):
         config = hydra_compose("config", [*words, *own], return_hydra_config=True)
     HydraConfig.instance().set_config(config)
@@ -76,6 +68,11 @@ def recompose(overrides: Sequence[str]) -> dict[str, Any]:
         raise ConfigError(str(error).strip()) from None
     finally:
         HydraConfig.instance().cfg = before
+
+
+def typed_words() -> list[str]:
+    """The overrides of the config in force: what the operator typed."""
+    return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []
 
 
 def choices(group: str) -> list[str]:

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from whest.dataset.dataset import Count, Dataset, Range, selected
 from whest.dataset.formats.opening import open_split
+from whest.dataset.formats.places import is_own
 from whest.dataset.formats.split import Record, StoredSplit
 from whest.dataset.row import Row
 from whest.errors import ConfigError, WhestError
@@ -75,8 +76,8 @@ def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int
 
 
 def _files(path: Path) -> list[Path]:
-    """The dataset's files. The caller resolves links, to hide the real files with the answers too."""
-    return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
+    """The dataset's files: links among them lead to where the answers really are."""
+    return [file for file in path.rglob("*") if file.is_file() and is_own(path, file)] if path.is_dir() else [path]
 
 
 def _light(record: Record) -> tuple[Row, bytes]:

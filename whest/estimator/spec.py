@@ -10,6 +10,7 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
@@ -18,6 +19,7 @@ from whest.config.build import build_target
 from whest.errors import ConfigError
 from whest.estimator.contract import Estimator
 from whest.estimator.peer import PeerPython, find_peer
+from whest.host import PACKAGE
 from whest.metering.meter import METER_VERSION
 
 Mode = Literal["traced", "eager", "flopscope"]
@@ -44,8 +46,10 @@ class EstimatorSpec:
 
     @property
     def is_bundled(self) -> bool:
-        """Whether it is shipped with whest."""
-        return self.target is not None and self.target.split(".")[0] == BUNDLED
+        """Whether it ships with whest: its file lies in whest's own `estimators`, whatever its name says."""
+        if self.target is None or self.target.split(".")[0] != BUNDLED or self.source is None:
+            return False
+        return self.source.resolve().is_relative_to((PACKAGE.parent / BUNDLED).resolve())
 
     @property
     def is_trusted(self) -> bool:
@@ -58,12 +62,18 @@ class EstimatorSpec:
         if self.path is not None:
             return self.path / ENTRY if self.path.is_dir() else self.path
         assert self.target is not None
-        module = self.target.rpartition(".")[0]
-        try:
-            found = importlib.util.find_spec(module)
-        except (ImportError, ValueError):
-            found = None
-        return Path(found.origin) if found and found.origin else None
+        found = find_module(self.target.rpartition(".")[0])
+        return Path(found.origin) if found and found.origin and found.has_location else None
+
+    @property
+    def module_paths(self) -> list[str]:
+        """Where a worker that imports it looks for modules: as this process does, and last in the working folder.
+
+        The working folder is not on this process's own path: a file there must not pass for a library.
+        """
+        here = str(Path.cwd())
+        places = [path or here for path in sys.path]
+        return [*places, here] if self.target is not None and not self.is_bundled and here not in places else places
 
     @property
     def source_sha256(self) -> str | None:
@@ -92,6 +102,8 @@ class EstimatorSpec:
         else:
             assert self.target is not None
             module_name, _, name = self.target.rpartition(".")
+            if self.source is not None and self.source.is_relative_to(Path.cwd()) and str(Path.cwd()) not in sys.path:
+                sys.path.append(str(Path.cwd()))  # isolation=none: the operator trusts it
             module = importlib.import_module(module_name)
         found = getattr(module, name, None)
         if not isinstance(found, type):
@@ -153,6 +165,21 @@ def _folder_sha256(folder: Path) -> str:
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+def find_module(name: str) -> ModuleSpec | None:
+    """A module in the places of this process or in the working folder. Its packages are not run to find it."""
+    first, *parts = name.split(".")
+    try:
+        found = importlib.util.find_spec(first) or PathFinder.find_spec(first, [str(Path.cwd())])
+        for number in range(len(parts)):
+            if found is None or found.submodule_search_locations is None:
+                return None
+            places = list(found.submodule_search_locations)
+            found = PathFinder.find_spec(".".join([first, *parts[: number + 1]]), places)
+    except (ImportError, ValueError):
+        return None
+    return found
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -59,9 +59,9 @@ def own_folder(spec: EstimatorSpec) -> Path | None:
 
 
 def importable(spec: EstimatorSpec, allowed: Sequence[Path]) -> list[str]:
-    """Of the places where this process looks for modules, those that lead into the room."""
+    """Of the places where its worker looks for modules, those that lead into the room."""
     wanted = [PACKAGE, *([spec.source] if spec.target and spec.source else [])]  # a file brings its own folder
-    places = [str(Path(path).absolute()) for path in sys.path]
+    places = [str(Path(path).absolute()) for path in spec.module_paths]
     return [
         path
         for path in dict.fromkeys(places)

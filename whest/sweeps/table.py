@@ -11,6 +11,7 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from whest.document import Json, case_key, case_rows, case_score, front_of, n_failed
+from whest.notation import inert
 from whest.scoring.paired import Paired
 
 COMMAND = ("python", "-m", "whest")
@@ -183,4 +184,4 @@ def write_table(rows: Iterable[SweepRow], path: Path) -> None:
     with path.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
-        writer.writerows([{column: getattr(row, column) for column in COLUMNS} for row in rows])
+        writer.writerows([{column: inert(getattr(row, column)) for column in COLUMNS} for row in rows])

@@ -1,11 +1,10 @@
 """Recorded runs: read from `report.json` or MLflow, and compared with the logged values.
 
-Nothing is scored here. If the parts of a run disagree, it keeps its figures and gets a `problem` in words. Boards and
-comparisons decide what to do with it.
+Nothing here scores anything. A run whose parts no longer agree gets a `problem`, in words, and its report is not read
+any further: nothing in it can be believed, and damaged figures must not stop the reader of a hundred other runs.
 """
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,11 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from whest.document import REPORT, REPORT_SHA256, Json, case_rows, task_name
 from whest.errors import ConfigError, WhestError
-from whest.tracking.verify import logged_problem, own_problem
+from whest.files import parse_document, read_bounded
+from whest.tracking.verify import find_problem
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
+
+
+LARGEST_REPORT = 2**25
+"""Bytes of a report.json."""
 
 
 class UnreadableError(WhestError):
@@ -35,19 +39,19 @@ class RecordedRun:
     name: str
     participant: str
     report: Json
-    """The parsed report.json; empty if it can't be read."""
+    """The parsed report.json; empty where there is none to be read, or where MLflow's run has a problem."""
     tags: Mapping[str, str]
     problem: str | None
     """The difference from the logged values, in words; None for an unchanged run."""
 
     @property
     def protocol_hash(self) -> str | None:
-        return self._of("run_meta", "protocol_hash") or self.tags.get("protocol_hash")
+        return self.tags.get("protocol_hash") or self._of("run_meta", "protocol_hash")
 
     @property
     def rule(self) -> str | None:
         """The scoring rule's name."""
-        return (self._of("run_config", "scoring") or {}).get("name") or self.tags.get("scoring")
+        return self.tags.get("scoring") or (self._of("run_config", "scoring") or {}).get("name")
 
     @property
     def task(self) -> str:
@@ -80,14 +84,14 @@ def read_report(path: Path) -> RecordedRun:
     """Read a run from its report.json or its folder. Without MLflow, only the report itself can be checked."""
     place = path / REPORT if path.is_dir() else path
     try:
-        report = _parse(place.read_bytes())
+        report = _parse(read_bounded(place, LARGEST_REPORT))
+        config = report["run_config"]
+        name, participant = str(config["estimator"]["name"]), str(config["participant"])
     except OSError as error:
         raise UnreadableError(f"{place} can't be read ({error.strerror}): give a run's report.json or folder") from None
-    except ValueError as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise UnreadableError(f"{place} is not a report ({error}): give the report.json of a whest run") from None
-    config = report["run_config"]
-    name = str(config["estimator"]["name"])
-    return RecordedRun(str(place), name, str(config["participant"]), report, {}, own_problem(report))
+    return RecordedRun(str(place), name, participant, report, {}, find_problem(report))
 
 
 def read_run(client: "MlflowClient", run_id: str) -> RecordedRun:
@@ -135,40 +139,51 @@ def _is_scored(run: "Run") -> bool:
 
 
 def _read(client: "MlflowClient", run: "Run") -> RecordedRun:
-    report, problem = _fetch(client, run)
-    if report and problem is None:
-        problem = own_problem(report) or logged_problem(run, report)
-    config, tags = report.get("run_config", {}), dict(run.data.tags)
-    participant = str(config.get("participant") or tags.get("participant") or "?")
-    return RecordedRun(run.info.run_id, run.info.run_name or run.info.run_id, participant, report, tags, problem)
+    return check_run(run, _fetch(client, run))
 
 
-def _fetch(client: "MlflowClient", run: "Run") -> tuple[Json, str | None]:
-    """The present report.json of the artifacts, and the problem if it is not the logged one."""
-    from mlflow.exceptions import MlflowException
+def check_run(run: "Run", content: bytes | None) -> RecordedRun:
+    """A run of MLflow with the content of its report.json. Its report is there to be read if every check holds."""
+    report, problem = _judge(run, content)
+    tags = dict(run.data.tags)
+    told = report.get("run_config", {}).get("participant") if problem is None else None
+    participant = str(tags.get("participant") or told or "?")
+    name = run.info.run_name or run.info.run_id
+    return RecordedRun(run.info.run_id, name, participant, report if problem is None else {}, tags, problem)
 
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            content = Path(client.download_artifacts(run.info.run_id, REPORT, folder)).read_bytes()
-        except (MlflowException, OSError):
-            return {}, f"its {REPORT} is missing from the artifacts"
+
+def _judge(run: "Run", content: bytes | None) -> tuple[Json, str | None]:
+    """The report, and what is wrong with it, found before anything else looks at it."""
+    if content is None:
+        return {}, f"its {REPORT} is missing from the artifacts, or too large to be one"
     logged = [kept[REPORT_SHA256] for kept in (run.data.params, run.data.tags) if REPORT_SHA256 in kept]
     found = hashlib.sha256(content).hexdigest()
+    different = [sha256 for sha256 in logged if sha256 != found]
     try:
         report = _parse(content)
     except ValueError as error:
         return {}, f"its {REPORT} is not a report ({error})"
     if not logged:
-        return report, f"the logged sha256 of its {REPORT} is missing"
-    different = [sha256 for sha256 in logged if sha256 != found]
+        return {}, f"the sha256 its {REPORT} was logged with is gone"
     if different:
-        return report, f"its {REPORT} has the sha256 {found[:12]}…, but {different[0][:12]}… was logged"
-    return report, None
+        return {}, f"its {REPORT} has the sha256 {found[:12]}…, logged was {different[0][:12]}…"
+    return report, find_problem(report, run)
+
+
+def _fetch(client: "MlflowClient", run: "Run") -> bytes | None:
+    """The artifact, whatever it holds now; None where there is none that can be read."""
+    from mlflow.exceptions import MlflowException
+
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            return read_bounded(Path(client.download_artifacts(run.info.run_id, REPORT, folder)), LARGEST_REPORT)
+        except (MlflowException, OSError, ValueError):
+            return None
 
 
 def _parse(content: bytes) -> Json:
-    """Parse a report, and check that it has the parts that this module uses."""
-    report = json.loads(content)
+    """A report with the parts that everything here leans on."""
+    report = parse_document(content)
     wanted = {"run_meta": "protocol_hash", "run_config": "participant", "results": "score"}
     for part, name in wanted.items():
         if not isinstance(report, dict) or not isinstance(report.get(part), dict) or name not in report[part]:

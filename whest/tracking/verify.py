@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 MOVED = "{} is {} in MLflow and {} in its report"
 
 
+def find_problem(report: Json, run: "Run | None" = None) -> str | None:
+    """What doesn't add up, within the report or beside MLflow's record. A check that fails to run is a problem too."""
+    try:
+        return own_problem(report) or (logged_problem(run, report) if run is not None else None)
+    except Exception as error:  # a damaged report fails in as many ways as it has values
+        return f"its report is damaged ({type(error).__name__}: {str(error)[:200]})"
+
+
 def own_problem(report: Json) -> str | None:
     """The first contradiction inside the report, in words, or None."""
     meta, config, results = report["run_meta"], report["run_config"], report["results"]

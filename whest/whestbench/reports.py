@@ -5,7 +5,6 @@ use the names tracked and untracked time.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,9 +16,14 @@ from pydantic import Field, TypeAdapter, ValidationError
 from whest.cases.prediction import Flags
 from whest.cost import Charge, Timing
 from whest.errors import ConfigError
+from whest.files import parse_document, read_bounded
 from whest.limits import Limits
 
 Json = dict[str, Any]
+
+LARGEST_REPORT = 2**25
+"""Bytes of a report."""
+
 PRICED = 1e11
 """λ of reports with an effective compute that don't state λ."""
 
@@ -126,6 +130,8 @@ class PeerReport:
     suite: Json
     """The figures that it states for all MLPs together."""
     rows: tuple[PeerRow, ...]
+    content: bytes = field(repr=False)
+    """The file as it was read: what is kept is what was checked."""
     whestbench: str | None = None
     finished: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -162,16 +168,17 @@ class PeerReport:
 def read_peer_report(path: Path) -> PeerReport:
     """Read a report from its file. Any other file is refused, with the reason."""
     try:
-        content = path.read_bytes()
-        document = json.loads(content)
+        content = read_bounded(path, LARGEST_REPORT)
+        document = parse_document(content, is_strict=False)
     except OSError as error:
         raise NotAReportError(f"path={path} can't be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise NotAReportError(f"path={path} is not a WhestBench report: it is not JSON ({error})") from None
-    if isinstance(document, dict) and "protocol_hash" in (document.get("run_meta") or {}):
+    meta = document.get("run_meta") if isinstance(document, dict) else None
+    if isinstance(meta, dict) and "protocol_hash" in meta:
         raise NotAReportError(f"path={path} is a report of whest, not of WhestBench: its run has logged it already")
     try:
-        return _typed(document, path, hashlib.sha256(content).hexdigest())
+        return _typed(document, path, content)
     except (ValidationError, _MissingError) as error:
         raise NotAReportError(f"path={path} is not a WhestBench report: {_first(error)}") from None
 
@@ -180,7 +187,7 @@ class _MissingError(ValueError):
     """The file lacks a part that every report has."""
 
 
-def _typed(document: Any, path: Path, sha256: str) -> PeerReport:
+def _typed(document: Any, path: Path, content: bytes) -> PeerReport:
     config, results = _part(document, "run_config"), _part(document, "results")
     if not isinstance(results.get("per_mlp"), list) or not results["per_mlp"]:
         raise _MissingError("it has no results.per_mlp")
@@ -188,8 +195,9 @@ def _typed(document: Any, path: Path, sha256: str) -> PeerReport:
     meta = document.get("run_meta") if isinstance(document.get("run_meta"), dict) else {}
     version = document.get("whestbench_version")
     return PeerReport(
-        sha256=sha256,
+        sha256=hashlib.sha256(content).hexdigest(),
         source=path,
+        content=content,
         schema=str(document.get("schema_version", "unknown")),
         config=TypeAdapter(RunConfig).validate_python(_renamed(config)),
         meta=dict(meta or {}),

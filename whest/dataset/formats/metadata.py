@@ -21,7 +21,11 @@ Document = Mapping[str, Any]
 PARQUET_SCHEMA, PARQUET_FORMAT = "3.0", "hf-datasets-parquet"
 NPZ_SCHEMAS = ("2.4", "2.3")
 DEFAULT_SPLIT = "public"
-Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=100)]
+
+SPLIT_NAME = r"[a-z][a-z0-9]*(-[a-z0-9]+)*"
+
+Name = Annotated[str, Field(pattern=f"^{SPLIT_NAME}$", max_length=100)]
+
 Bounds = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1, le=1_000_000)]]
 
 
@@ -113,15 +117,20 @@ def parse_json(text: str, path: Path) -> dict[str, Any]:
 def split_names(document: Document, path: Path) -> list[str]:
     """The splits of a document. A document without a list has a single split."""
     if "splits" not in document:
-        return [str(document.get("split", DEFAULT_SPLIT))]
+        return [_split_name(document.get("split", DEFAULT_SPLIT), path)]
     splits = document["splits"]
     if not isinstance(splits, dict) or not splits or not all(isinstance(info, dict) for info in splits.values()):
         raise refused(path, "metadata.splits must be an object with one object per split", "Combine the splits again")
     if document.get("is_partial"):
-        raise refused(
-            path, "it is partial and has several splits", "Merge the slices of each split first, then combine"
-        )
-    return list(splits)
+        raise refused(path, "it is partial and has several splits", "Merge each split's parts first, then combine")
+    return [_split_name(name, path) for name in splits]
+
+
+def _split_name(name: Any, path: Path) -> str:
+    """A split's name is part of file names, so it holds no separator, dot or pattern."""
+    if not isinstance(name, str) or len(name) > 100 or re.fullmatch(SPLIT_NAME, name) is None:
+        raise refused(path, f"metadata.split names {str(name)[:100]!r}", "Use lower-case letters, digits and hyphens")
+    return name
 
 
 def choose_split(document: Document, split: str | None, path: Path) -> dict[str, Any]:

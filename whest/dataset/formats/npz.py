@@ -15,14 +15,17 @@ from typing import IO, Any
 import numpy as np
 
 from whest.dataset.formats.metadata import Document, Header, parse_json, refused
-from whest.dataset.formats.split import RESTORE, Cells, require_memory
+from whest.dataset.formats.split import LONGEST_NAME, RESTORE, Cells, require_memory
 from whest.errors import ConfigError
+from whest.files import require_modest_archive
 from whest.mlp import distinct_names
 
-METADATA_LIMIT = 2**24
-"""The largest size of a metadata member, in bytes."""
+METADATA_LIMIT = 2**22
+"""Bytes of the metadata: parsed it takes up to twenty times as much memory."""
 
-BREAKDOWN_LIMIT = 2**28
+BREAKDOWN_LIMIT = 2**24
+"""Bytes of the breakdowns of all MLPs together, where 8 kB per MLP are not more."""
+
 KINDS = {
     "weights": "<f4",
     "all_layer_means": "<f4",
@@ -50,8 +53,9 @@ class Member:
     def _open(self) -> IO[bytes]:
         stream = self._archive.open(f"{self._name}.npy")
         version = np.lib.format.read_magic(stream)
-        read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}[version]
-        self.shape, fortran, self.dtype = read(stream)
+        if version != (1, 0):  # a later version's header can have 4 GB, which NumPy reads whole
+            raise ValueError(f"{self._name} has an array header of version {version}; save it with plain dtypes")
+        self.shape, fortran, self.dtype = np.lib.format.read_array_header_1_0(stream)
         kind = KINDS[self._name]
         if not (self.dtype == np.dtype(kind) if kind.startswith("<") else self.dtype.kind in kind):
             raise ValueError(f"{self._name} has dtype {self.dtype}, a dataset's is {kind}")
@@ -106,6 +110,9 @@ class NpzReader:
         self._members = {name: self._member(name, shapes[name]) for name in there}
         rows = [member.n_bytes // n for member in self._members.values() if len(member.shape) > 1]
         columns = [member.n_bytes for member in self._members.values() if len(member.shape) == 1]
+        names = self._members.get("mlp_names")
+        if names is not None and names.dtype.itemsize > 4 * LONGEST_NAME:
+            raise refused(path, f"mlp_names has room for {names.dtype.itemsize // 4} letters per name", RESTORE)
         require_memory(header, max(*rows, *columns, header.decoded_bytes), "one MLP or column of it")
 
     def _member(self, name: str, shape: tuple[int, ...]) -> Member:
@@ -142,7 +149,7 @@ class NpzReader:
         if "sampling_budget_breakdowns.npy" not in self._archive.namelist():
             return ["{}"] * n
         member = self._member("sampling_budget_breakdowns", ())
-        if member.n_bytes > BREAKDOWN_LIMIT:
+        if member.n_bytes > max(BREAKDOWN_LIMIT, min(8192 * n, 2**27)):
             raise ValueError("sampling_budget_breakdowns is too long")
         found = json.loads(str(member.whole()))
         if not isinstance(found, list) or len(found) != n:
@@ -184,6 +191,7 @@ def read_npz_metadata(path: Path) -> Document:
 
 def _archive(path: Path) -> zipfile.ZipFile:
     """An open archive. Its file is closed when the archive is garbage-collected."""
+    require_modest_archive(path)
     file = path.open("rb")
     try:
         archive = zipfile.ZipFile(file)

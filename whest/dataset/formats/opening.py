@@ -14,7 +14,9 @@ from whest.dataset.formats.metadata import (
 )
 from whest.dataset.formats.npz import METADATA_LIMIT, NpzReader, read_npz_metadata
 from whest.dataset.formats.parquet import ParquetReader, find_shards, find_splits
+from whest.dataset.formats.places import own_file
 from whest.dataset.formats.split import StoredSplit
+from whest.files import read_bounded
 
 METADATA = "metadata.json"
 
@@ -49,7 +51,7 @@ def open_split(path: Path, split: str | None = None, *, partial: bool = False) -
 
 def _directory_document(path: Path) -> Document:
     try:
-        document = parse_json(_read_text(path / METADATA), path)
+        document = parse_json(read_bounded(own_file(path, path / METADATA), METADATA_LIMIT).decode(), path)
     except FileNotFoundError:
         raise refused(path, f"it has no {METADATA}, so it is not a dataset", "Give the folder that holds it") from None
     except (OSError, ValueError) as error:
@@ -58,12 +60,3 @@ def _directory_document(path: Path) -> Document:
     if "split" not in document and "splits" not in document and len(found) == 1:
         document["split"] = found[0]
     return document
-
-
-def _read_text(path: Path) -> str:
-    """The text of an ordinary file of limited size. A pipe or a device is refused."""
-    if path.exists() and not path.is_file():
-        raise ValueError("it is not an ordinary file")
-    if path.stat().st_size > METADATA_LIMIT:
-        raise ValueError(f"it has {path.stat().st_size} bytes")
-    return path.read_text()

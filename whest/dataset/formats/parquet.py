@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Float
 
 from whest.dataset.formats.metadata import Header, refused
+from whest.dataset.formats.places import own_file
 from whest.dataset.formats.split import RESTORE, Cells, require_memory
 
 SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.parquet")
@@ -31,6 +32,9 @@ REQUIRED = {
     "sampling_budget_breakdown": pa.string(),
 }
 """Columns and their types. A number n means n nested lists of float32."""
+
+ROW_OVERHEAD = 2**20
+"""Bytes of a row beside its arrays: names, the breakdown, headers of pages."""
 
 OURS = {"standard_errors": 2, "n_samples": pa.int64(), "n_replicates": pa.int32()}
 """Columns for the error bars. Datasets made by WhestBench lack them."""
@@ -49,7 +53,7 @@ def find_shards(folder: Path, split: str) -> list[Path]:
     for path in (folder / "data").glob("*.parquet"):
         match = SHARD.fullmatch(path.name)
         if match and match["split"] == split:
-            found[int(match["number"])] = path
+            found[int(match["number"])] = own_file(folder, path)
             counts.add(int(match["count"]))
     if not found or counts != {len(found)} or sorted(found) != list(range(len(found))):
         there = ", ".join(path.name for path in found.values()) or "none"
@@ -74,8 +78,20 @@ class ParquetReader:
             what = f"metadata.n_mlps={header.stated.n_mlps}, its data files hold {self._starts[-1]} rows"
             raise refused(header.path, what, RESTORE)
         self.n_bytes = sum(path.stat().st_size for path in shards)
+        self._require_modest_groups()
         self._next = self._end = 0
         self._batches: Iterator[pa.RecordBatch] = iter(())
+
+    def _require_modest_groups(self) -> None:
+        """A row group is no larger than its rows: the rest would be unpacked for nothing."""
+        for file, group in self._groups:
+            stated = file.metadata.row_group(group)
+            most = stated.num_rows * (self._header.decoded_bytes + ROW_OVERHEAD)
+            if not 0 <= stated.total_byte_size <= most:
+                what = (
+                    f"row group {group} unpacks to {stated.total_byte_size:,} bytes, its {stated.num_rows} rows need "
+                )
+                raise refused(self._header.path, f"{what}at most {most:,}", RESTORE)
 
     def cells(self, position: int) -> Cells:
         if not self._next <= position < self._end:

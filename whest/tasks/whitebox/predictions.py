@@ -10,10 +10,13 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from whest.files import write_atomically
+from whest.files import require_modest_archive, write_atomically
 from whest.tasks.whitebox.report import WhiteboxReport
 
 PREDICTIONS_FILE = "predictions.npz"
+
+LARGEST_PREDICTIONS = 2**28
+"""Bytes of the arrays."""
 
 Answers = dict[int, Float[np.ndarray, " width"]]
 
@@ -35,7 +38,8 @@ def save_predictions(report: WhiteboxReport, folder: Path) -> None:
 def read_predictions(path: Path) -> Answers | None:
     """The answers by MLP; None if the file is missing or damaged (the zip format has checksums)."""
     try:
+        require_modest_archive(path, LARGEST_PREDICTIONS)
         with np.load(path, allow_pickle=False) as stored:
             return dict(zip(stored["mlp_index"].tolist(), stored["final_layer"], strict=True))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, MemoryError, zipfile.BadZipFile):
         return None
