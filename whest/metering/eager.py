@@ -102,7 +102,7 @@ class Metered:
 
     def cost_of_rounds(self, rounds: list[int]) -> Cost:
         """What the rounds add to the lower bound that was charged before the run."""
-        return Estimate((), self.estimate.loops).cost(rounds)
+        return Estimate({}, self.estimate.loops).cost(rounds)
 
 
 class MeteringTrace(Trace):
