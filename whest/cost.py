@@ -30,14 +30,18 @@ class Charge:
     flops: int
     calls: int
     timing: Timing | None = None
-    """Where its time went; null in a traced program, which is one whole."""
+    """Where its time went; None in a traced program, which is one whole."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A program's charges, dearest first."""
+    """A program's charges, dearest first, and XLA's count beside them."""
 
     charges: tuple[Charge, ...]
+    flops_xla: float | None = None
+    """XLA's figures for the same operations, each lowered alone; None if nobody asked XLA."""
+    xla_unknown: tuple[str, ...] = ()
+    """Operations without a figure of XLA's, which count 0 in it."""
 
     @property
     def flops(self) -> int:

@@ -45,6 +45,8 @@ class Block:
     """What its updates cost."""
     forward_flops: int
     """What the harness spent on its losses, which nobody is charged for."""
+    flops_xla: float | None = None
+    """XLA's count for its updates."""
     timing: Timing = field(default_factory=Timing)
     compile_time_s: float = 0.0
     closing: Closing | None = None

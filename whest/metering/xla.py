@@ -5,8 +5,8 @@ generators: those count 0 and are listed.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -14,9 +14,11 @@ from typing import Any
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
+from whest.cost import Cost
 from whest.files import write_atomically
+from whest.metering.jaxprs import Path as Place
 from whest.metering.lowered import Figure, lowered_figure
-from whest.metering.meter import Estimate, Pricing, walked
+from whest.metering.meter import Estimate, Pricing, Tally, estimate_cost, walked
 from whest.metering.prices import FREE, REFUSED
 from whest.metering.signatures import Remembered, signature_of
 
@@ -83,6 +85,34 @@ def _text(value: Any) -> str:
 
 
 FIGURES = XlaFigures()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A program by the table and by XLA, as far as its text tells."""
+
+    estimate: Estimate
+    xla: Estimate
+    unknown: tuple[str, ...]
+
+    @property
+    def loops(self) -> Mapping[Place, Tally]:
+        """Loops whose rounds depend on the data, in the order they stand."""
+        return self.estimate.loops
+
+    def cost(self, rounds: Sequence[int] = ()) -> Cost:
+        """The cost once the loops' rounds are known; a lower bound without them."""
+        return replace(self.estimate.cost(rounds), flops_xla=xla_flops(self.xla, rounds), xla_unknown=self.unknown)
+
+    def rounds_alone(self) -> "Counted":
+        """What the rounds add to the lower bound."""
+        return Counted(Estimate({}, self.estimate.loops), Estimate({}, self.xla.loops), ())
+
+
+def count(program: ClosedJaxpr) -> Counted:
+    """Both counts of a traced program; the table comes first, since it refuses what can't be priced."""
+    estimate = estimate_cost(program)
+    return Counted(estimate, *xla_estimate(program))
 
 
 def xla_cost(program: ClosedJaxpr, rounds: Sequence[int] = ()) -> XlaCost:

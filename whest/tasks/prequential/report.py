@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from whest.cases.prequential import Block
 from whest.document import Json
-from whest.report import Report, estimator_breakdown, timing_json
+from whest.report import Report, estimator_breakdown, timing_json, total_xla
 from whest.scoring.prism import NATS_OF_UNIFORM, PrismScore
 
 
@@ -41,6 +41,7 @@ class PrequentialReport(Report[Block, PrismScore]):
         return {
             "compile_time_s": sum(case.compile_time_s for case in self.cases),
             "breakdowns": {"estimator": estimator_breakdown([case.charges for case in self.cases], timings)},
+            "flops_xla": total_xla([case.flops_xla for case in self.cases]),
             "harness_flops": sum(case.forward_flops for case in self.cases),
             "n_failed_cases": 0,
             "failure_breakdown": {"error": int(self.has_errors)},
@@ -58,6 +59,7 @@ class PrequentialReport(Report[Block, PrismScore]):
                     "bpb": self.block_bpb(case),
                     "n_bytes": case.n_bytes,
                     "flops_used": case.flops,
+                    "flops_xla": case.flops_xla,
                     **timing_json(case.timing),
                 }
                 for case in self.cases
