@@ -95,8 +95,10 @@ def elementwise(name: str, inputs: Sequence[Aval], outputs: Sequence[Aval], para
 
 
 def select_n(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
-    """⌈log2 k⌉ per element for k cases; two numbers are moved per complex element."""
-    return size(outputs[0]) * choices(len(inputs) - 1) * complex_factor(outputs, 2)
+    """⌈log2 k⌉ per element for k cases, 2 where a number is compared to choose between two; complex ones twice."""
+    n_cases = len(inputs) - 1
+    compared = n_cases == 2 and inputs[0].dtype != np.bool_
+    return size(outputs[0]) * (choices(n_cases) + compared) * complex_factor(outputs, 2)
 
 
 def integer_pow(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:

@@ -17,6 +17,7 @@ Params = Mapping[str, Any]
 
 
 def dot_general(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """2 × batch × m × n × k; no discount for symmetry."""
     (contracted, _), _ = params["dimension_numbers"]
     return 2 * size(outputs[0]) * math.prod(inputs[0].shape[axis] for axis in contracted)
 
@@ -59,6 +60,7 @@ def _matrix(aval: Aval) -> tuple[int, int, int]:
 
 
 def cholesky(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """n³/3."""
     batch, n, _ = _matrix(inputs[0])
     return batch * n**3 / 3
 
@@ -70,6 +72,7 @@ def cholesky_update(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Par
 
 
 def lu(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """2n³/3, for m × n what elimination takes."""
     batch, m, n = _matrix(inputs[0])
     k = min(m, n)
     return batch * 2 * (m * n * k - (m + n) * k**2 / 2 + k**3 / 3)
@@ -100,15 +103,18 @@ def _householder_flops(m: int, n: int) -> float:
 
 
 def triangular_solve(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """n² per right-hand side."""
     return size(inputs[1]) * inputs[0].shape[-1]
 
 
 def eigh(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """9n³."""
     batch, n, _ = _matrix(inputs[0])
     return batch * 9 * n**3
 
 
 def eig(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """25n³."""
     batch, n, _ = _matrix(inputs[0])
     return batch * 25 * n**3
 
@@ -123,16 +129,19 @@ def svd(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> floa
 
 
 def tridiagonal(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """4n³/3."""
     batch, n, _ = _matrix(inputs[0])
     return batch * 4 * n**3 / 3
 
 
 def hessenberg(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """10n³/3."""
     batch, n, _ = _matrix(inputs[0])
     return batch * 10 * n**3 / 3
 
 
 def tridiagonal_solve(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """8 per number of the answer."""
     return 8 * size(outputs[0])
 
 

@@ -59,13 +59,13 @@ def _words(aval: Aval, bit_width: int) -> float:
 
 
 def random_bits(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
-    """A Threefry block and the fold of its two words, for each 32-bit word drawn; other generators as XLA's own."""
+    """118 per 32-bit word (a Threefry block and its fold), 30 with XLA's own generator."""
     per_word = THREEFRY_FLOPS + 1 if generator_of(inputs[0]) == "threefry2x32" else RNG_BIT_GENERATOR_FLOPS
     return per_word * _words(outputs[0], params["bit_width"])
 
 
 def random_keys(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
-    """One Threefry block per key of two words."""
+    """117 per key of two words."""
     return THREEFRY_FLOPS * size(outputs[0]) * _blocks(outputs[0])
 
 
@@ -76,26 +76,32 @@ def _blocks(aval: Aval) -> int:
 
 
 def threefry2x32(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """117 per block of two words."""
     return THREEFRY_FLOPS * size(outputs[0])
 
 
 def threefry4x32(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """234 per block of four words."""
     return THREEFRY4_FLOPS * size(outputs[0])
 
 
 def philox2x32(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """80 per block of two words."""
     return PHILOX2_FLOPS * size(outputs[0])
 
 
 def philox4x32(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """150 per block of four words."""
     return PHILOX4_FLOPS * size(outputs[0])
 
 
 def rng_bit_generator(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """30 per 32-bit word: XLA's own generator."""
     return RNG_BIT_GENERATOR_FLOPS * _words(outputs[-1], np.dtype(outputs[-1].dtype).itemsize * 8)
 
 
 def rng_uniform(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """34 per number."""
     return (RNG_BIT_GENERATOR_FLOPS + 4) * size(outputs[0])
 
 

@@ -45,14 +45,17 @@ RegionPrice = Callable[[Sequence[Aval], Sequence[Aval], Params, Sequence[float]]
 
 
 def _scatter(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params, bodies: Sequence[float]) -> float:
+    """log2 of the places per piece, then the update function per updated element, at least 1."""
     return scatter(inputs, outputs, params, bodies[0])
 
 
 def _reduce(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params, bodies: Sequence[float]) -> float:
+    """The function, (elements in − elements out) times."""
     return (size(inputs[0]) - size(outputs[0])) * bodies[0]
 
 
 def _reduce_window(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params, bodies: Sequence[float]) -> float:
+    """The function, (window − 1) times per element of the result."""
     return size(outputs[0]) * (_window(params) - 1) * bodies[0]
 
 
