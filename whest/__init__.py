@@ -3,7 +3,7 @@
     import whest
     report = whest.run("estimator=cov_prop", "dataset.n_mlps=5")
 
-Names are looked up when they are first used, so that `import whest` loads neither JAX nor MLflow nor Hydra.
+Names are imported at their first use, so that `import whest` loads neither JAX nor MLflow nor Hydra.
 """
 
 import importlib
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _former_meter() -> ModuleType:
-    """`from whest.meter import meter` keeps working. A file of that name would hide the function `whest.meter`."""
+    """Keep `from whest.meter import meter` working. A file `meter.py` would hide the function `whest.meter`."""
 
     def look_up(name: str) -> Any:
         if name.startswith("__"):

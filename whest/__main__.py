@@ -1,4 +1,4 @@
-"""The command line: Hydra composes the config, a job is carried out, its outcome becomes the exit code."""
+"""The command line: Hydra composes the config, a job runs, and its result becomes the exit code."""
 
 import io
 import os
@@ -27,7 +27,7 @@ INTERRUPTED = 130
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:
-    """The composed config as plain data, every value given."""
+    """The composed config as plain data. A missing value is an error."""
     missing = sorted(str(key) for key in OmegaConf.missing_keys(config))
     if missing:
         raise ConfigError(f"{missing[0]} is missing: set {missing[0]}=…")
@@ -37,7 +37,7 @@ def resolve(config: DictConfig) -> dict[str, Any]:
 
 
 def task_function(config: DictConfig) -> float | None:
-    """Hydra's task function: one job of a run or of a sweep."""
+    """Hydra's task function: carry out one job, alone or in a sweep."""
     hydra_config = HydraConfig.get()
     overrides = list(hydra_config.overrides.task)
     folder = Path(hydra_config.runtime.output_dir)
@@ -59,7 +59,7 @@ def task_function(config: DictConfig) -> float | None:
 
 
 def discard(folder: Path, notes: Path) -> None:
-    """Take back the run folder Hydra made for a run that never began; anything else in it stays."""
+    """Remove the folder that Hydra made for a run that never began. Other files in it stay."""
     shutil.rmtree(folder / notes, ignore_errors=True)
     for name in ("whest.log", "config.yaml"):
         (folder / name).unlink(missing_ok=True)
@@ -68,15 +68,15 @@ def discard(folder: Path, notes: Path) -> None:
 
 
 def main() -> None:
-    """Run Hydra with our own exit codes: 2 for a wrong config, 1 for a failed job, 130 for Ctrl-C."""
+    """Run Hydra with whest's exit codes: 2 for a wrong config, 1 for a failed job, 130 for Ctrl-C."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
-    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra hands exceptions over instead of exiting on its own
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra raises exceptions instead of exiting by itself
     sys.path.insert(0, str(Path.cwd()))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop saves what Ctrl-C saves
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a scheduler's stop saves the same as Ctrl-C
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a console without λ or ± is no reason to fail
+            stream.reconfigure(errors="replace")  # a console that can't print λ or ± must not stop the run
     try:
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task_function)()
     except WhestError as error:
@@ -88,7 +88,7 @@ def main() -> None:
     except (NotADirectoryError, PermissionError) as error:
         _fail(f"{error.filename} can't be made ({error.strerror}): choose another outputs_dir or hydra.run.dir", 2)
     except KeyboardInterrupt:
-        _fail("interrupted; what was finished before is saved", INTERRUPTED)
+        _fail("interrupted; the finished work is saved", INTERRUPTED)
 
 
 def _fail(message: str, exit_code: int) -> None:

@@ -1,4 +1,4 @@
-"""The same run from Python: compose a config, run it, get the report. docs/api.md has examples."""
+"""Run whest from Python: compose a config, run it, get the report. docs/api.md has examples."""
 
 import os
 import shlex
@@ -27,37 +27,38 @@ if TYPE_CHECKING:
 def run(
     *words: str | Mapping[str, Any], estimator: Estimator | None = None, folder: str | Path | None = None
 ) -> AnyReport:
-    """What `python -m whest WORDS` runs, or a composed config; the files go to `folder`, by default as ever.
+    """Run the words of a command line, or one composed config, and return the report.
 
-    `estimator` is an object with `predict`, made here: it is scored in this process, as one that is trusted.
+    The files go to `folder`, by default to a new folder under outputs/runs. `estimator` is an object with `predict`:
+    it is scored in this process, as trusted code.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    told = [word for word in words if isinstance(word, str)]
+    overrides = [word for word in words if isinstance(word, str)]
     configs = [word for word in words if not isinstance(word, str)]
-    if len(configs) > 1 or (configs and told):
+    if len(configs) > 1 or (configs and overrides):
         raise ConfigError("run takes command-line words, or one composed config: whest.run(whest.compose(…))")
-    config = dict(configs[0]) if configs else compose(*told)
+    config = dict(configs[0]) if configs else compose(*overrides)
     job = read_settings(config).job
     if job != "score":
         raise ConfigError(f"job={job} gives no report: whest.run is for job=score, python -m whest does the others")
     place = Path(folder) if folder is not None else _new_folder(read_settings(config).outputs)
-    command = shlex.join(["python", "-m", "whest", *told]) if not configs and estimator is None else ""
-    experiment = build(config, place, told, command)
+    command = shlex.join(["python", "-m", "whest", *overrides]) if not configs and estimator is None else ""
+    experiment = build(config, place, overrides, command)
     return carry_out(experiment if estimator is None else with_estimator(experiment, estimator), place)
 
 
 def _new_folder(outputs: Path) -> Path:
-    """Where Hydra would put it."""
+    """The folder that Hydra would choose."""
     return outputs / "runs" / datetime.now().strftime("%Y-%m-%d/%H-%M-%S-%f")
 
 
 def score(config: Mapping[str, Any], folder: Path) -> AnyReport:
-    """Run a composed config; the report's files go to the folder."""
+    """Run a composed config, and write the report's files to the folder."""
     return carry_out(build(config, folder), folder)
 
 
 def load_dataset(*words: str) -> "Dataset":
-    """A dataset of MLPs: by its path (`load_dataset("outputs/mine")`), or by words as on the command line."""
+    """A dataset of MLPs, from its path (`load_dataset("outputs/mine")`) or from words of a command line."""
     if len(words) == 1 and "=" not in words[0]:
         words = ("dataset=file", f"dataset.path={words[0]}")
     config = compose(*words)
@@ -66,17 +67,19 @@ def load_dataset(*words: str) -> "Dataset":
 
 
 def with_estimator(experiment: AnyExperiment, estimator: Estimator) -> AnyExperiment:
-    """The same experiment with this object in place of the config's choice."""
+    """The same experiment with this object instead of the config's estimator."""
     if experiment.task.name != "whitebox":
         raise ConfigError(
-            f"task={experiment.task.name} takes no object of this process: save the class as a file, "
-            'whest.run("estimator=file", "estimator.path=mine.py", …)'
+            f"estimator={type(estimator).__name__} is an object, which task={experiment.task.name} can't use: save the "
+            'class in a file, whest.run("estimator=file", "estimator.path=mine.py", …)'
         )
     if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
         raise ConfigError(f"estimator={estimator!r} must be an object with predict(mlp, budget): give Mine(), not Mine")
     config = experiment.config
     if config["isolation"]["kind"] == "process":
-        raise ConfigError("isolation=process can't take an object of this process: save it as a file, estimator.path=…")
+        raise ConfigError(
+            "isolation=process can't use an object: leave it out, or save the class in a file, estimator.path=mine.py"
+        )
     kind = type(estimator)
     spec = HeldEstimator(
         name=kind.__name__,
@@ -92,6 +95,6 @@ def with_estimator(experiment: AnyExperiment, estimator: Estimator) -> AnyExperi
 
 
 def _knobs(estimator: Any) -> dict[str, Any]:
-    """What can be told of its settings: a dataclass's plain fields."""
+    """The object's settings for the report: the plain fields of a dataclass."""
     fields = asdict(estimator) if is_dataclass(estimator) and not isinstance(estimator, type) else {}
     return {name: value for name, value in fields.items() if isinstance(value, str | bool | int | float | None)}

@@ -34,31 +34,31 @@ ScoreT = TypeVar("ScoreT", bound=Score)
 
 @dataclass(frozen=True)
 class Experiment(Generic[CaseT, RuleT, ScoreT]):
-    """A task to carry out, the rule that scores it, and where the run is tracked."""
+    """A task, the rule that scores it, and the place where the run is tracked."""
 
     task: Task[CaseT, RuleT, ScoreT]
     rule: RuleT
     tracking: Tracking
     notes: Mapping[str, Any]
-    """What the report repeats of the config: round, seed, device, caps, participant."""
+    """Config values that the report repeats: round, seed, device, limits, participant."""
     command: str
     config: Node
-    """The composed config, kept beside the report."""
+    """The composed config, which is saved beside the report."""
 
 
 AnyExperiment = Experiment[Any, Any, Any]
-"""An experiment with whichever task."""
+"""An experiment with any task."""
 
 
 def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: str = "") -> AnyExperiment:
-    """The typed experiment behind a composed config. `overrides` are the choices made on the command line."""
+    """Make the typed experiment of a composed config. `overrides` are the words of the command line."""
     settings = read_settings(config)
     prepare_jax(settings)
     refuse_missing_groups(config)
     name = build_target(TaskName, {"name": config["task"].get("name")}, "task").name
     rule = build_group(config, "scoring")
     if not fits(name, rule):
-        raise ConfigError(f"scoring={rule.name} can't score task={name}: there is {legal_pairs()}")
+        raise ConfigError(f"scoring={rule.name} can't score task={name}: use one of {legal_pairs()}")
     tracking = build_group(config, "tracking", outputs=settings.outputs)
     task = task_builder(name)(config, settings, folder, overrides)
     notes = {
@@ -81,7 +81,7 @@ def refuse_missing_groups(config: Node) -> None:
 def run(
     experiment: Experiment[CaseT, RuleT, ScoreT], folder: Path, progress: Progress | None = None
 ) -> Report[CaseT, ScoreT]:
-    """Config in, report out: the task yields cases, the rule scores them, the report is saved, shown and tracked."""
+    """Config in, report out: the task yields cases, the rule scores them, the report is saved, drawn and tracked."""
     clock, task = Clock(), experiment.task
     keep_config(experiment.config, folder)
     cases, status = gather(task.cases(progress or SilentProgress()))
@@ -96,13 +96,13 @@ def run(
 
 
 def keep_config(config: Node, folder: Path) -> None:
-    """Write the composed config into the run's folder, which is made here."""
+    """Make the run's folder and write the composed config into it."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))))
 
 
 def gather(cases: Iterable[CaseT]) -> tuple[tuple[CaseT, ...], str]:
-    """The finished cases; Ctrl-C keeps what there is."""
+    """The finished cases and the run's status. After Ctrl-C, the cases that were finished before."""
     finished = []
     try:
         for case in cases:
@@ -119,16 +119,17 @@ def draw(report: AnyReport, folder: Path) -> None:
 
 
 def save_run_page(report: AnyReport, folder: Path) -> None:
-    """Leave report.html beside report.json. A page that can't be made is a warning: the report is safe."""
+    """Write report.html beside report.json. If that fails, warn only: the report is already saved."""
     try:
-        parts = report.view.page(report.document, report)
-        save_page(run_page(report.document, parts, composed_config(folder)), folder / PAGE)
+        document = report.to_json()
+        parts = report.view.page(document, report)
+        save_page(run_page(document, parts, composed_config(folder)), folder / PAGE)
     except Exception as error:
-        LOG.warning("%s could not be made (%s: %s); the report is safe", folder / PAGE, type(error).__name__, error)
+        LOG.warning("%s could not be made (%s: %s); the report is saved", folder / PAGE, type(error).__name__, error)
 
 
 class Clock:
-    """When a run began: as a date for people, as a monotonic reading for its duration."""
+    """The start of a run: a date for people, and a monotonic reading for the duration."""
 
     def __init__(self) -> None:
         self.started_at, self._started = datetime.now(UTC), time.monotonic()
@@ -153,7 +154,7 @@ def describe_run(experiment: AnyExperiment, clock: Clock, status: str) -> RunMet
 
 
 def protocol_of(experiment: AnyExperiment) -> Json:
-    """What two runs must share for their scores to be comparable."""
+    """The rules and data that two runs must share so that their scores are comparable."""
     task = experiment.task
     return {
         "task": {"name": task.name, "version": task.version},

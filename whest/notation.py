@@ -1,4 +1,4 @@
-"""How figures are written: numbers with their errors, shares as bars, tables in text and HTML."""
+"""Figures as text: numbers with their errors, shares as bars, tables in text and HTML."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ def figure(value: float | None) -> str:
 
 
 def plus_minus(value: float | None, error: float | None) -> str:
-    """The value with its error in its own power of ten, 3.69e-06 ± 0.21e-06; plainly from 1 up, 942.81 ± 0.35."""
+    """A value and its error in the same power of ten: 3.69e-06 ± 0.21e-06. From 1 up without one: 942.81 ± 0.35."""
     if value is None:
         return "–"
     if (1 if error else 10) <= abs(value) < 1e6:
@@ -32,12 +32,12 @@ def gauge(utilization: float) -> str:
 
 
 def short_path(path: Path) -> Path:
-    """The path as one would type it from here."""
+    """The path relative to the current folder, if it is inside it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Columns side by side; the first `left` hold words, the others figures."""
+    """A table of aligned columns. The first `left` columns hold words, the others figures."""
     lines = [columns, *rows]
     widths = [max(len(line[place]) for line in lines) for place in range(len(columns))]
 
@@ -52,7 +52,7 @@ def text_table(columns: Sequence[str], rows: Sequence[Sequence[str]], left: int 
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]], caption: str = "", left: int = 1) -> str:
-    """The first `left` columns hold words, the others figures."""
+    """A table in HTML. The first `left` columns hold words, the others figures."""
 
     def cells(row: Sequence[str], tag: str) -> str:
         aligned = ((value, "left" if place < left else "right") for place, value in enumerate(row))

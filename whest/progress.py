@@ -1,11 +1,11 @@
-"""How far long work is, for whoever wants to show it; `whest.display.progress` draws the bars."""
+"""Progress of long work, as a protocol. `whest.display.progress` implements it with bars."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 
 class Counted(Protocol):
-    """A stage of sampling: anything that knows how many samples it holds."""
+    """A stage of sampling: any object with a number of samples."""
 
     @property
     def n_samples(self) -> int: ...
@@ -14,7 +14,7 @@ class Counted(Protocol):
 T = TypeVar("T")
 S = TypeVar("S", bound=Counted)
 Expected = Callable[[S], int | None]
-"""How many samples there will be, judged by those there are; None where that can't be told."""
+"""The expected total of samples, estimated from a stage; None if unknown."""
 
 
 class Progress(Protocol):

@@ -1,6 +1,6 @@
-"""The report: everything a run found, as one value that serialises to `report.json`.
+"""The report: the whole result of a run, as one value that is written to `report.json`.
 
-What every task's report has is here; what its cases and figures look like, each task says in a type of its own.
+The common parts are here. Each task has its own report type for its cases and figures.
 """
 
 import json
@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from whest.cost import Charge, Timing
-from whest.document import REPORT, Json, strict_json
+from whest.document import REPORT, Document, Json, strict_json
 from whest.files import write_atomically
 from whest.host import describe_host
 from whest.limits import Limits
+from whest.schema import EstimatorBreakdownJson, NamespaceJson, PartTimesJson, SpentJson, TimesJson
 from whest.scoring.score import Score
 
 if TYPE_CHECKING:
@@ -32,18 +33,18 @@ SCHEMA_VERSION = "2.0"
 Row = tuple[str, str, str]
 """A figure's name, its value, a remark."""
 
-NO_TIMES = dict.fromkeys(("wall_time_s", "backend_time_s", "overhead_time_s", "residual_wall_time_s"))
+NO_TIMES = PartTimesJson(wall_time_s=None, backend_time_s=None, overhead_time_s=None, residual_wall_time_s=None)
 
 
 @dataclass(frozen=True)
 class RunMeta:
-    """When, where and by which code."""
+    """When a run was made, by which code and command, and under which protocol."""
 
     run_started_at_utc: datetime
     run_finished_at_utc: datetime
     run_duration_s: float
     status: str
-    """finished, or interrupted: then the report holds the cases that were done."""
+    """finished or interrupted. An interrupted run's report holds the finished cases."""
     whest_version: str
     code_version: str | None
     command: str
@@ -52,60 +53,60 @@ class RunMeta:
 
 
 CaseT = TypeVar("CaseT")
-"""What the task yields."""
+"""The type of the task's cases."""
 ScoreT = TypeVar("ScoreT", bound=Score)
-"""What its rule answers."""
+"""The type of its rule's score."""
 ReportT = TypeVar("ReportT", bound="Report[Any, Any]", contravariant=True)
 
 
 class ReportView(Protocol[ReportT]):
-    """What a report asks of its view. `whest.display.view.View` is the base class of every task's."""
+    """The methods that a report uses of its view. `whest.display.view.View` is the base class of all views."""
 
     files: ClassVar[tuple[str, ...]]
-    """What `save_files` leaves beside the report, for MLflow to keep."""
+    """The files that `save_files` writes beside the report. MLflow stores them."""
 
     def title(self, report: ReportT) -> str:
         """One line in rich's markup: the estimator, its data and its budget."""
         ...
 
     def rows(self, report: ReportT) -> list[Row]:
-        """The figures behind the score."""
+        """The figures that explain the score."""
         ...
 
     def complaints(self, report: ReportT) -> list[str]:
-        """What went wrong, in rich's markup; empty for a clean run."""
+        """The run's problems in rich's markup; empty for a run without problems."""
         ...
 
     def next_step(self, report: ReportT) -> str | None:
-        """A command worth trying now."""
+        """A useful next command."""
         ...
 
     def case_table(self, report: ReportT) -> tuple[Sequence[str], list[Sequence[str]]]:
-        """For the console: columns and rows."""
+        """Columns and rows for the console."""
         ...
 
     def case_figures(self, report: ReportT) -> list[Json]:
-        """For MLflow: one row per case, all with the same keys."""
+        """One row per case for MLflow, all with the same keys."""
         ...
 
     def save_files(self, report: ReportT, folder: Path) -> None:
-        """Write what the report itself has no room for."""
+        """Write the data that is too large for report.json."""
         ...
 
     def drawings(self, report: ReportT) -> "dict[str, tuple[str, Draw]]":
-        """By file name: a title, and what draws it. Empty where nothing was finished."""
+        """For each file name, a title and the function that draws it. Empty if no case was finished."""
         ...
 
     def page(self, document: Json, report: ReportT | None) -> "PageParts":
-        """From the document; from the report itself, where there still is one, what the document leaves out."""
+        """The page of the document. A report, if given, adds the data that the document leaves out."""
         ...
 
     def text(self, report: ReportT) -> str:
-        """What the console prints."""
+        """The report as the console shows it."""
         ...
 
     def html(self, report: ReportT) -> str:
-        """For a notebook."""
+        """The report as a notebook shows it."""
         ...
 
     def table(self, report: ReportT) -> "DataFrame":
@@ -119,7 +120,7 @@ class ReportView(Protocol[ReportT]):
 
 @dataclass(frozen=True)
 class Report(ABC, Generic[CaseT, ScoreT]):
-    """One run's findings."""
+    """The result of one run."""
 
     mode: str
     meta: RunMeta
@@ -128,7 +129,6 @@ class Report(ABC, Generic[CaseT, ScoreT]):
     cases: tuple[CaseT, ...]
     score: ScoreT
     view: "ReportView[Any]"
-    """How it is shown."""
 
     @property
     @abstractmethod
@@ -136,20 +136,20 @@ class Report(ABC, Generic[CaseT, ScoreT]):
         """Whether the estimator raised or returned something invalid."""
 
     @abstractmethod
-    def results(self) -> Json:
-        """The task's figures beside the score's: rows as `per_mlp` or `per_case`, `failure_breakdown` with `error`."""
+    def results(self) -> Mapping[str, Any]:
+        """The task's own part of `results`: rows as `per_mlp` or `per_case`, and `failure_breakdown` with `error`."""
 
     def series(self) -> dict[str, Sequence[float]]:
-        """Figures along an axis of the task's own, for MLflow's curves; the first is step 1."""
+        """The task's curves for MLflow, by name. The first value has step 1."""
         return {}
 
     def tags(self) -> dict[str, str]:
-        """Tags of the task's own for the MLflow run."""
+        """The task's own tags for the MLflow run."""
         return {}
 
     @cached_property
-    def document(self) -> Json:
-        """The run as `report.json` has it. Built once: what is saved, shown and tracked is the same."""
+    def document(self) -> Document:
+        """The content of `report.json`. It is built once, so the file, the page and MLflow agree."""
         meta = asdict(self.meta)
         for stamp in ("run_started_at_utc", "run_finished_at_utc"):
             meta[stamp] = meta[stamp].isoformat()
@@ -162,15 +162,15 @@ class Report(ABC, Generic[CaseT, ScoreT]):
             "run_config": self.config,
             "results": {**figures, **shared, "peak_memory_bytes": peak_memory_bytes(), **self.results()},
         }
-        strict: Json = strict_json(document)
+        strict: Document = strict_json(document)
         return strict
 
     def to_json(self) -> Json:
-        """The report's document; the same object each time, so copy it before you change it."""
-        return self.document
+        """The content of `report.json`. It is the same object each time, so copy it before you change it."""
+        return cast(Json, self.document)
 
     def table(self) -> "DataFrame":
-        """One row per case, its figures as numbers."""
+        """One row per case, figures as numbers."""
         return self.view.table(self)
 
     def figures(self) -> Mapping[str, Any]:
@@ -188,7 +188,7 @@ class Report(ABC, Generic[CaseT, ScoreT]):
 
 
 AnyReport = Report[Any, Any]
-"""A report of whichever task."""
+"""A report of any task."""
 
 
 def save_report(report: AnyReport, folder: Path) -> Path:
@@ -198,16 +198,21 @@ def save_report(report: AnyReport, folder: Path) -> Path:
     return path
 
 
-def timing_json(timing: Timing) -> Json:
-    return {"wall_time_s": timing.wall_time_s, **asdict(timing)}
+def timing_json(timing: Timing) -> TimesJson:
+    return {
+        "wall_time_s": timing.wall_time_s,
+        "backend_time_s": timing.backend_time_s,
+        "overhead_time_s": timing.overhead_time_s,
+        "residual_wall_time_s": timing.residual_wall_time_s,
+    }
 
 
-def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[Timing]) -> Json:
-    """Where FLOPs and time went, by namespace and operation. A traced program is one whole: its parts have no times."""
+def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[Timing]) -> EstimatorBreakdownJson:
+    """FLOPs and time by namespace and operation. A traced program runs as a whole, so its parts have no times."""
     rows: dict[str, dict[str, list[Charge]]] = defaultdict(lambda: defaultdict(list))
     for charge in (charge for case in charges for charge in case):
         rows[f"estimator.{charge.namespace or 'estimator-client'}"][charge.operation].append(charge)
-    namespaces = {
+    namespaces: dict[str, NamespaceJson] = {
         namespace: {
             **_spent([charge for operation in operations.values() for charge in operation]),
             "operations": {name: _spent(operation) for name, operation in operations.items()},
@@ -224,7 +229,7 @@ def total_xla(figures: Sequence[float | None]) -> float | None:
     return sum(known) if known and len(known) == len(figures) else None
 
 
-def _spent(charges: Sequence[Charge]) -> Json:
+def _spent(charges: Sequence[Charge]) -> SpentJson:
     timings = [charge.timing for charge in charges if charge.timing is not None]
     return {
         "flops_used": sum(charge.flops for charge in charges),
@@ -242,13 +247,13 @@ def _sum_timings(timings: Sequence[Timing]) -> Timing:
 
 
 def peak_memory_bytes() -> int:
-    """The most memory this process ever held."""
+    """The largest memory of this process so far."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _fields(value: Any) -> Json:
-    """A dataclass's own fields, nested ones as plain data."""
+    """The fields of a dataclass; fields that are dataclasses become plain data."""
     return {
         name: asdict(field) if hasattr(field, "__dataclass_fields__") else field for name, field in vars(value).items()
     }

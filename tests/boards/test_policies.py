@@ -1,4 +1,4 @@
-"""Policies as pure functions of entries: the published vectors, and the laws a ranking keeps."""
+"""Policies as pure functions of entries: the published vectors, and the laws of a ranking."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ POLICIES = {"whest": WhestPolicy, "fherma": FhermaPolicy, "prism": PrismPolicy, 
 
 
 def shipped(name: str, **more: Any) -> Any:
-    """The policy as its YAML has it."""
+    """The policy with the values of its YAML."""
     node = OmegaConf.to_container(OmegaConf.load(CHOICE / f"{name}.yaml"))
     assert isinstance(node, dict)
     values = {str(key): value for key, value in node.items() if key != "_target_"}
@@ -210,7 +210,7 @@ def test_ari_overlapping_intervals_share_a_rank(intervals: list[tuple[float, flo
 @steady
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=10))
 def test_ari_ranks_are_components_of_the_overlap_graph(intervals: list[tuple[int, int]]) -> None:
-    """Against components found by merging until nothing changes."""
+    """Compare with components found by merging until nothing changes."""
     component = list(range(len(intervals)))
     for _ in intervals:
         for i, (a, da) in enumerate(intervals):
@@ -245,7 +245,7 @@ def test_ari_another_config_is_another_row() -> None:
 def test_ari_a_demo_exam_says_so_and_counts_where_it_may(counts: bool, status: str, rank: int | None) -> None:
     (row,) = shipped("ari", demo_counts=counts).rank(seeds("a", 10, 20, 30, is_demo=True))
     assert (row.status, row.rank, row.score) == (status, rank, 20)
-    assert row.note == "scored on a demo exam"
+    assert row.note == "scored on the demo exam"
 
 
 # --- every board ---
@@ -298,14 +298,14 @@ def test_the_track_with_the_most_runs_is_taken_and_the_others_listed() -> None:
 def test_a_track_is_chosen_by_its_hash_or_the_beginning_of_it() -> None:
     entries = [entry("a", 1.0, protocol="abc1"), entry("b", 2.0, protocol="abd2"), entry("c", 3.0, protocol="abd2")]
     made = make_board(shipped("whest", protocol="abc"), entries)
-    assert (made.track.protocol, made.why) == ("abc1", "as asked for")
+    assert (made.track.protocol, made.why) == ("abc1", "as chosen")
     with pytest.raises(
-        ConfigError, match=r"leaderboard.protocol=ab fits several tracks: choose one of abd2 \(2 runs\)"
+        ConfigError, match=r"leaderboard.protocol=ab matches several tracks: choose one of abd2 \(2 runs\)"
     ):
         make_board(shipped("whest", protocol="ab"), entries)
     with pytest.raises(ConfigError, match=r"leaderboard\.protocol=zz is no track of this board"):
         make_board(shipped("whest", protocol="zz"), entries)
-    with pytest.raises(WhestError, match="leaderboard=prism has no runs: there are runs of whest"):
+    with pytest.raises(WhestError, match="leaderboard=prism has no runs, there are runs of whest"):
         make_board(shipped("prism"), entries)
 
 

@@ -1,4 +1,4 @@
-"""`job=validate`: every breach of the contract is found by the check that is named after it, with a remedy."""
+"""`job=validate`: each check finds the breach of the contract that it is named after, and gives a remedy."""
 
 import json
 from collections.abc import Callable
@@ -34,7 +34,12 @@ FAULTS: dict[str, tuple[str, str, set[str], str]] = {
     "raises": (predicting("raise ValueError('no')"), "traced", {"runs"}, "ValueError: no"),
     "one layer": (predicting("return means[-1]"), "traced", {"shape"}, "only one layer"),
     "nan": (predicting("return means / 0 * 0"), "traced", {"finite"}, "values that are NaN"),
-    "over budget": (predicting("return means + jnp.ones((9000, 9000)).sum()"), "traced", {"budget"}, "size the work"),
+    "over budget": (
+        predicting("return means + jnp.ones((9000, 9000)).sum()"),
+        "traced",
+        {"budget"},
+        "choose sizes by `budget`",
+    ),
     "counts its calls": (
         predicting("self.calls += 1\n        return means + self.calls * 1e-3", STATEFUL),
         "eager",

@@ -1,4 +1,4 @@
-"""`job=doctor`: things are really broken, and it says so, with the remedy."""
+"""`job=doctor`: real damage is found and reported with a remedy."""
 
 import json
 import os
@@ -43,7 +43,7 @@ def test_a_store_is_opened_and_its_runs_counted(store: MlflowTracking, tmp_path:
     assert "holds 2 runs" in found.detail
     absent = check_store(MlflowTracking(None, "whest", tmp_path))
     assert absent.status == "ok"
-    assert "isn't there yet" in absent.detail
+    assert "does not exist yet" in absent.detail
     assert list(tmp_path.iterdir()) == [], "looking makes no store"
     assert check_store(NoTracking(tmp_path)).status == "ok"
 
@@ -140,13 +140,13 @@ def test_what_the_kernel_does_not_grant_is_listed() -> None:
     assert judge_sandbox(dict.fromkeys(ABILITIES, True)).status == "ok"
     found = judge_sandbox({"no_network": True})
     assert found.status == "warn"
-    assert "answers out of sight" in found.detail
+    assert "no access to the answers" in found.detail
     assert "no network" not in found.detail
 
 
 def test_options_say_what_they_are_for(tmp_path: Path) -> None:
     found = {finding.name: finding for finding in check_options(tmp_path)}
-    assert "make peer" in found["peer"].detail
+    assert "make peer" in found["WhestBench"].detail
     assert {"ray", "Chromium"} <= set(found)
     assert {finding.status for finding in found.values()} == {"ok"}
 
@@ -174,7 +174,7 @@ def test_the_job_fails_where_something_is_broken(whest: Whest, outputs: Path, tm
 
 @pytest.mark.slow
 def test_a_really_full_disk_is_seen(tmp_path: Path) -> None:
-    """A file system of 16 kB of our own, filled up."""
+    """A file system of 16 kB that is full."""
     place = tmp_path / "full"
     place.mkdir()
     script = (

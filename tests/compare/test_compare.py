@@ -1,4 +1,4 @@
-"""`job=compare`: what is compared, what is refused, and what is left behind."""
+"""`job=compare`: which runs are compared, which are refused, and which files are written."""
 
 import json
 import shutil
@@ -95,7 +95,7 @@ def test_seeds_split_an_error_into_bias_and_noise(whest: Whest) -> None:
     words = (f"compare.runs=[{','.join(seeds)}]", f"hydra.run.dir={place}")
     unsplit = whest(*COMPARE, "budget=1e5", *words)
     assert unsplit.exit_code == 0, unsplit.err
-    assert "can't be told apart without predictions.npz" in unsplit.out
+    assert "to separate bias and noise, every report needs predictions.npz" in unsplit.out
     assert json.loads((place / "comparison.json").read_text())["bias_and_noise"] == []
 
 
@@ -140,11 +140,11 @@ def test_an_interrupted_run_is_compared_on_what_it_finished(whest: Whest, tmp_pa
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((), "compare.runs=None must name two runs"),
-        (("compare.runs=[zeros]",), "must name two runs"),
+        ((), "compare.runs=None must name at least two runs"),
+        (("compare.runs=[zeros]",), "must name at least two runs"),
         (
             ("compare.runs=[zeros,nothing]",),
-            "'nothing': neither a file or folder, nor an MLflow run id, nor an estimator",
+            "'nothing', which is no file or folder, no MLflow run id and no estimator",
         ),
         (("compare.runs=[zeros,mean_prop]", "estimator=zeros"), "estimator=zeros has no effect on job=compare"),
         (("compare.runs=['zeros seed',mean_prop]",), "'seed' is not a knob"),

@@ -1,4 +1,4 @@
-"""Pages: whatever text comes in, the same HTML with only text in it comes out; nothing is loaded; each run has one."""
+"""Pages: any input text stays text and never becomes HTML; nothing is loaded; each run has a page."""
 
 import base64
 import hashlib
@@ -73,7 +73,7 @@ class Outline(HTMLParser):
 
 
 def page_saying(text: str) -> Page:
-    """A block of every kind, with the same text wherever text can stand."""
+    """One block of every kind, with the same text in every place that takes text."""
     figure, axes = new_figure()
     axes.plot([1, 2], [1, 3], label=literal(text) or "line")
     axes.legend()
@@ -335,9 +335,9 @@ def test_a_run_without_any_mlp_has_a_page(whest: Whest, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["job=page"], "path is missing: say which report, job=page path=RUN_DIR"),
+        (["job=page"], "path is missing: name a run's folder or its report.json, job=page path=RUN_DIR"),
         (["job=page", "path=nowhere"], "nowhere can't be read"),
-        (["job=ui", "tracking=none"], "tracking=none keeps no runs to show"),
+        (["job=ui", "tracking=none"], "tracking=none stores no runs to show"),
         (["job=ui", "tracking.uri=http://127.0.0.1:1"], "tracking.uri=http://127.0.0.1:1 is a server"),
         (["job=ui", "port=0"], "port must be greater than or equal to 1, got 0"),
     ],

@@ -1,4 +1,4 @@
-"""`job=init`: what it writes works at once, and nothing of the user's is lost."""
+"""`job=init`: its files work at once, and no file of the user is lost."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ def test_its_own_test_passes_and_can_fail(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ("cov_prop", "there is an estimator=cov_prop already"),
+        ("cov_prop", "estimator=cov_prop exists already"),
         ("my-own", "letters, digits and _"),
         ("class", "letters, digits and _"),
         ("outputs/mine", "choose another folder"),
@@ -72,7 +72,7 @@ def test_a_folder_that_would_not_work_is_refused_before_anything_is_written(
 def test_one_file_that_is_there_keeps_all_others_from_being_written(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "test_mine.py").write_text("# mine")
-    with pytest.raises(ConfigError, match=r"test_mine\.py is there already"):
+    with pytest.raises(ConfigError, match=r"test_mine\.py exists and is not overwritten"):
         start_estimator(tmp_path / "mine", [], tmp_path / "outputs")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["test_mine.py"]
 

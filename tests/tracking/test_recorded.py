@@ -1,4 +1,4 @@
-"""Runs as they were recorded: what is left alone reads back whole; whatever was changed afterwards is said in words."""
+"""Recorded runs: an unchanged run reads back complete; every later change is reported."""
 
 import hashlib
 import json
@@ -88,7 +88,7 @@ def test_a_changed_or_deleted_tag_is_noticed(store: Store, tag: str) -> None:
     store.client.set_tag(run_id, tag, "another")
     assert f"tag {tag} is another in MLflow" in str(read_run(store.client, run_id).problem)
     store.client.delete_tag(run_id, tag)
-    assert f"tag {tag} is gone in MLflow" in str(read_run(store.client, run_id).problem)
+    assert f"tag {tag} is missing in MLflow" in str(read_run(store.client, run_id).problem)
 
 
 def test_a_changed_date_is_noticed(store: Store) -> None:
@@ -143,10 +143,10 @@ def change_rule(report: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (change_row, "its rows make it"),
-        (change_flops, "its rows make it"),
-        (drop_row, "its rows make it"),
-        (change_limits, "not that of the protocol"),
+        (change_row, "but its rows give"),
+        (change_flops, "but its rows give"),
+        (drop_row, "but its rows give"),
+        (change_limits, "is not the hash of its protocol"),
         (change_rule, "scoring=mine is no rule of ours"),
     ],
 )

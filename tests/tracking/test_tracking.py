@@ -1,4 +1,4 @@
-"""Tracking: what MLflow remembers of a run, and what a failing or half-made store costs: never the result."""
+"""Tracking: the data of a run in MLflow; and a failing or incomplete store, which never costs the result."""
 
 import json
 import random
@@ -33,7 +33,7 @@ def recorded(outputs: Path, experiment: str = "whest") -> list[Any]:
 
 
 def artifacts(outputs: Path, run: Any) -> Path:
-    """Where the run's artifacts are; below the outputs folder, or they would be scattered."""
+    """The folder of the run's artifacts, which must be inside the outputs folder."""
     folder = Path(run.info.artifact_uri.removeprefix("file://"))
     assert folder.is_relative_to(outputs)
     return folder
@@ -170,7 +170,7 @@ def test_a_server_that_is_not_there_costs_the_record_not_the_result(whest: Whest
     outcome = whest(*TRACKED, NO_SERVER, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
     assert "WARNING" in outcome.out
-    assert "http://127.0.0.1:9 did not take this run" in outcome.out
+    assert "http://127.0.0.1:9 did not store this run" in outcome.out
     assert outcome.report["results"]["score"] > 0
     assert len(list((outcome.folder / "figures").glob("*.png"))) == 3
 
@@ -180,7 +180,7 @@ def test_a_damaged_store_costs_the_record_not_the_result(whest: Whest, outputs: 
     (outputs / "mlflow.db").write_bytes(b"this is no database" * 100)
     outcome = whest(*TRACKED, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not take this run" in outcome.out
+    assert "did not store this run" in outcome.out
     assert outcome.report["results"]["score"] > 0
     assert (outputs / "mlflow.db").read_bytes() == b"this is no database" * 100
 

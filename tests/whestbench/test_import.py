@@ -1,4 +1,4 @@
-"""`job=import`: WhestBench reports made here, whole and spoilt, through the checks into a real MLflow store."""
+"""`job=import`: correct and damaged WhestBench reports go through the checks into a real MLflow store."""
 
 import copy
 import json
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.documents import check_document
 from whest.boards.board import make_board
 from whest.boards.entries import read_entry
 from whest.boards.policies import WhestPolicy
@@ -70,7 +71,7 @@ def error_row(index: int) -> Json:
 
 
 def report(rows: list[Json], **config: Any) -> Json:
-    """A report that holds together."""
+    """A consistent report."""
     failed = ["error_code" in one or any(one[flag] for flag in FLAGS) for one in rows]
     computes = [one["effective_compute"] for one in rows]
     scores = [one["adjusted_final_layer_score"] for one in rows]
@@ -212,8 +213,8 @@ SPOILT: dict[str, Callable[[Json], Any]] = {
     "has 3 layers": lambda r: r["results"]["per_mlp"][0].update(per_layer_mse=[0.1, 0.2, 0.3]),
     "results.per_layer_mse is not": lambda r: r["results"]["per_layer_mse"].append(1.0),
     "failure_breakdown.error is 3": lambda r: r["results"]["failure_breakdown"].update(error=3),
-    "no flag is set, though 2.275 s": lambda r: r["results"]["per_mlp"][3].update(time_exhausted=False),
-    "time_exhausted is set, though no limit": lambda r: r["results"]["per_mlp"][0].update(time_exhausted=True),
+    "no flag is set, but 2.275 s": lambda r: r["results"]["per_mlp"][3].update(time_exhausted=False),
+    "time_exhausted is set, but no limit": lambda r: r["results"]["per_mlp"][0].update(time_exhausted=True),
     "are both set": lambda r: r["results"]["per_mlp"][4].update(time_exhausted=True),
     "is set beside the error": lambda r: r["results"]["per_mlp"][6].update(time_exhausted=True),
     "over the budget of 1000": lambda r: r["results"]["per_mlp"][5].update(combined_budget_exhausted=False),
@@ -236,7 +237,7 @@ def test_what_does_not_add_up_is_said_in_words(words: str, tmp_path: Path) -> No
         ('{"run_config": {}, "results": {"per_mlp": []}}', "no results.per_mlp"),
         ('{"run_config": {}, "results": {"per_mlp": [3]}}', "not an object"),
         ('{"run_config": {}, "results": {"per_mlp": [{}]}}', "mlp_index"),
-        ('{"run_meta": {"protocol_hash": "x"}}', "whest's own report"),
+        ('{"run_meta": {"protocol_hash": "x"}}', "is a report of whest"),
         (json.dumps(changed(report(MIXED), lambda r: r["run_config"].update(flop_budget=-1))), "flop_budget"),
         (json.dumps(changed(report(MIXED), lambda r: r["results"]["per_mlp"][0].update(flops_used="x"))), "flops_used"),
     ],
@@ -255,7 +256,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> MlflowTracking:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sound reports on one dataset, one that was changed, an old one, one with an error of old, and none."""
+    """Two correct reports on one dataset, a changed one, an old one, an old one with an error, and another file."""
     place = tmp_path_factory.mktemp("reports")
     better = [row(index, layers=(0.1, 0.2 + 0.01 * index)) for index in MADE]
     worse = [row(index, layers=(0.1, 0.4 + 0.03 * index)) for index in MADE]
@@ -301,6 +302,13 @@ def test_reports_become_runs_that_read_back_whole(imported: dict[str, Any], stor
     assert "Imported from better.json" in (place / "report.html").read_text()
 
 
+def test_translated_reports_fit_their_types(imported: dict[str, Any], store: MlflowTracking) -> None:
+    written = list(store.outputs.glob("imported/*/report.json"))
+    assert len(written) == sum(fate.report is not None for fate in imported.values()) > 1
+    for path in written:
+        assert check_document(path)["mode"] == "import"
+
+
 def test_old_reports_keep_their_own_rule(imported: dict[str, Any], store: MlflowTracking) -> None:
     """No discount for compute; an MLP that failed leaves no score at all."""
     client, _ = store.connect()
@@ -316,9 +324,9 @@ def test_disagreement_is_a_tag_a_line_and_no_rank(imported: dict[str, Any], stor
     client, experiment_id = store.connect()
     run = read_run(client, imported["flattered"].run_id)
     assert "results.adjusted_final_layer_score is 1e-09" in run.tags["disagrees"]
-    assert "its rows make it" in str(run.problem)
+    assert "but its rows give" in str(run.problem)
     lines = describe(list(imported.values()))
-    assert any("disagrees with itself: results.adjusted" in line for line in lines)
+    assert any("inconsistent: results.adjusted" in line for line in lines)
     assert any("left out" in line and "notes.json" in line for line in lines)
     entries = [read_entry(found) for found in find_runs(client, [experiment_id])]
     board = make_board(WhestPolicy(protocol=None, deadline=None, supersedes=[]), entries)

@@ -1,1 +1,1 @@
-"""Leaderboards: policies over runs as they were recorded. They read logged scores and never make any."""
+"""Leaderboards: policies that rank recorded runs. They read logged scores and never compute any."""

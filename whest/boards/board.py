@@ -1,4 +1,4 @@
-"""A board: one track's entries under a policy, what was kept off the ranking and why, and the tracks beside it."""
+"""A board: the entries of one track under a policy, the unranked entries with their reasons, and the other tracks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ from whest.boards.policies import Direction, Policy, Row
 from whest.errors import ConfigError, WhestError
 
 ORDER: tuple[Status, ...] = ("reference", "late", "unfinished", "invalid", "disqualified", "tampered", "legacy")
-"""Unranked rows by what happened to them."""
-
+"""The order of the unranked rows."""
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -27,7 +26,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Board:
-    """What is shown."""
+    """The rows of one track, ranked and unranked."""
 
     rule: str
     direction: Direction
@@ -45,7 +44,7 @@ class Board:
 
 
 def make_board(policy: Policy, entries: Sequence[Entry]) -> Board:
-    """Choose the track, set aside what doesn't count, rank the rest."""
+    """Choose the track, set aside the entries that don't count, rank the others."""
     tracks = find_tracks(entries)
     track, why = choose_track(policy, tracks)
     ours = [entry for entry in entries if entry.rule == policy.rule and entry.protocol == track.protocol]
@@ -66,29 +65,29 @@ def make_board(policy: Policy, entries: Sequence[Entry]) -> Board:
 
 
 def find_tracks(entries: Sequence[Entry]) -> list[Track]:
-    """Every track there is, the one with the most intact runs first, then the latest."""
+    """All tracks, sorted by the number of unchanged runs; of equal numbers the latest first."""
     keys = dict.fromkeys((entry.rule, entry.protocol) for entry in entries)
     tracks = [_track(*key, [e for e in entries if (e.rule, e.protocol) == key]) for key in keys]
     return sorted(tracks, key=lambda track: (track.n_runs, track.latest or NEVER), reverse=True)
 
 
 def choose_track(policy: Policy, tracks: Sequence[Track]) -> tuple[Track, str]:
-    """The one asked for, or the one with the most runs; and how it was chosen, in words."""
+    """The track that the config names, or the one with the most runs; and in words how it was chosen."""
     ours = [track for track in tracks if track.rule == policy.rule]
     listed = ", ".join(f"{track.protocol} ({track.n_runs} runs)" for track in ours)
     if not ours:
-        there = ", ".join(sorted({track.rule for track in tracks})) or "no rule at all"
+        known = ", ".join(sorted({track.rule for track in tracks})) or "no rule"
         raise WhestError(
-            f"leaderboard={policy.rule} has no runs: there are runs of {there}. Log some by scoring={policy.rule}"
+            f"leaderboard={policy.rule} has no runs, there are runs of {known}: score a run with scoring={policy.rule}"
         )
     if policy.protocol is None:
         others = f" of {len(ours)} tracks" if len(ours) > 1 else ""
         return ours[0], f"the one with the most runs{others}" if others else f"the only one of scoring={policy.rule}"
     found = [track for track in ours if track.protocol.startswith(policy.protocol)]
     if len(found) != 1:
-        many = "fits several tracks" if found else "is no track of this board"
+        many = "matches several tracks" if found else "is no track of this board"
         raise ConfigError(f"leaderboard.protocol={policy.protocol} {many}: choose one of {listed}")
-    return found[0], "as asked for"
+    return found[0], "as chosen"
 
 
 def _track(rule: str, protocol: str, entries: Sequence[Entry]) -> Track:
@@ -113,7 +112,7 @@ def _unranked(entry: Entry, status: Status, note: str) -> Row:
 
 
 def _legacy(policy: Policy, track: Track, entries: Sequence[Entry]) -> list[Row]:
-    """Rows of the tracks this one replaced, as they stood under their own rules."""
+    """Rows of the tracks that this one replaces, with their scores under the old rules."""
     old = {protocol for protocol in policy.supersedes if not track.protocol.startswith(protocol)}
     return [
         _unranked(entry, "legacy", f"track {entry.protocol}")

@@ -1,4 +1,4 @@
-"""An entry: what a board needs to know of one run, whatever its task; and why an entry may not count."""
+"""An entry: the facts that a board needs of one run, for all tasks; and the reasons why an entry does not count."""
 
 import hashlib
 import json
@@ -31,35 +31,35 @@ Status = Literal[
 
 @dataclass(frozen=True)
 class Entry:
-    """One submission: a run that was logged."""
+    """One submission: a logged run."""
 
     run_id: str
     participant: str
     rule: str
     protocol: str
     score: float | None
-    """As logged. A run that earned nothing has 0, one that was never scored has null."""
+    """As logged. 0 for a run that earned nothing, None for a run without a score."""
     submitted_at: datetime | None
     score_se: float | None = None
     estimator: str = ""
     config: str = ""
-    """The estimator and its knobs, its seed aside: runs of one config are seeds of one row."""
+    """Identifies the estimator and its knobs without the seed: runs with the same config are seeds of one row."""
     seed: int | None = None
     is_demo: bool = False
-    """Scored on something that anybody could have seen."""
+    """Scored on a demo exam, which anybody can see."""
     unfinished: str | None = None
-    """Why there is no score that counts."""
+    """Why the run has no score that counts."""
     invalid: str | None = None
-    """Why the run counts for nothing, through no fault of the participant's: it is to be run again."""
+    """Why the run must be run again: it failed, but not by the participant's fault."""
     reference: str | None = None
-    """Why it is listed for comparison alone."""
+    """Why the run is listed only for comparison."""
     problem: str | None = None
     """What was changed after the run was logged."""
     verdict: Verdict | None = None
     solution: str | None = None
-    """A description of the method, which a winner owes."""
+    """A description of the method, which a winner must give."""
     folder: Path | None = None
-    """Where the run left its files."""
+    """The folder of the run's files."""
     track: str = ""
     """The protocol in words."""
 
@@ -69,7 +69,7 @@ class Entry:
 
 
 def sidelined(entry: Entry, deadline: datetime | None) -> tuple[Status, str] | None:
-    """Why an entry isn't ranked, the gravest reason first; null for one that is."""
+    """Why an entry isn't ranked, the most serious reason first; None for an entry that is ranked."""
     if entry.problem is not None:
         return "tampered", entry.problem
     if entry.verdict is not None and entry.verdict.verdict in ("disqualified", "invalid"):
@@ -86,7 +86,7 @@ def sidelined(entry: Entry, deadline: datetime | None) -> tuple[Status, str] | N
 
 
 def read_entry(run: RecordedRun) -> Entry:
-    """The entry behind a recorded run. What only a task's own reports say is added by its reader."""
+    """The entry of a recorded run. The task's reader adds the fields that only its reports have."""
     config = run.report.get("run_config", {})
     spec = config.get("estimator", {})
     entry = Entry(
@@ -110,7 +110,7 @@ def read_entry(run: RecordedRun) -> Entry:
 
 
 def _identity(estimator: Json, **more: Any) -> str:
-    """What makes two runs one configuration. A bundled estimator is known by its class, another by its source too."""
+    """A hash that is equal for runs of one config. It covers the source too, unless the estimator is bundled."""
     knobs = {name: value for name, value in estimator.get("knobs", {}).items() if name != "seed"}
     kept = {name: estimator.get(name) for name in ("name", "target", "mode")}
     if not str(estimator.get("target") or "").startswith("estimators."):
@@ -131,7 +131,7 @@ def _read_whitebox(report: Json) -> dict[str, Any]:
 
 
 def _read_exam(report: Json) -> dict[str, Any]:
-    """A recipe is part of what is measured: another one is another row."""
+    """The recipe is part of the config: another recipe makes another row."""
     config, meta, results = report["run_config"], report["run_meta"], report["results"]
     done, asked = len(results["per_case"]), config["n_questions"]
     stopped = meta["status"] != "finished" or done < asked
@@ -164,4 +164,4 @@ READERS: dict[str, Callable[[Json], dict[str, Any]]] = {
     "prequential": _read_prequential,
     "exam": _read_exam,
 }
-"""By task: fields of an entry that its reports hold in a place of their own."""
+"""For each task: the function that reads the entry's fields from its own reports."""

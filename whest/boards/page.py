@@ -1,4 +1,4 @@
-"""A board's page: the leader, the rows with their error bars, who was kept off and why, and the other tracks."""
+"""A board's page: the leader, the rows with their error bars, the unranked rows with reasons, and the other tracks."""
 
 import os
 from datetime import UTC
@@ -41,20 +41,20 @@ MOST_DRAWN = 30
 
 
 def board_page(board: Board, folder: Path) -> Page:
-    """The page; links to runs are relative to the folder it is saved in."""
+    """The page. Its links to runs are relative to `folder`, where it is saved."""
     aside = [row for row in board.rows if row.rank is None]
     blocks: list[Block] = [_headline(board)]
     if board.ranked:
         blocks += [Section("Ranking", [_table(board, board.ranked, folder), _picture(board)], board.policy)]
     if aside:
-        note = "Shown, with the reason, so that nothing vanishes."
+        note = "These runs are shown with the reason why they are not ranked."
         blocks.append(Section("Not ranked", [_table(board, aside, folder)], note))
     if board.other_tracks:
-        note = "Another protocol hash: their scores don't compare with these."
+        note = "They have other protocol hashes: their scores are not comparable with these."
         blocks.append(Section("Other tracks", [_tracks(board)], note))
     again = f"python -m whest job=leaderboard leaderboard={board.rule} leaderboard.protocol={board.track.protocol}"
     deadline = f" leaderboard.deadline={board.deadline.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if board.deadline else ""
-    blocks.append(Section("Make it again", [Code(again + deadline)], "It reads logged scores and makes none."))
+    blocks.append(Section("Make it again", [Code(again + deadline)], "It reads logged scores and computes none."))
     subtitle = f"track {board.track.protocol}, {board.why}: {board.track.words}"
     return Page(f"{board.rule} leaderboard", subtitle, blocks, kind="leaderboard")
 
@@ -85,7 +85,7 @@ def _table(board: Board, rows: list[Row], folder: Path) -> Table:
         "status",
         "note",
         "estimator",
-        Column("runs", "chosen from, or averaged over"),
+        Column("runs", "the best of these, or the mean over them"),
         "submitted (UTC)",
         "run",
     ]
@@ -108,7 +108,7 @@ def _table(board: Board, rows: list[Row], folder: Path) -> Table:
 
 
 def _link(row: Row, folder: Path) -> str | None:
-    """The run's own page, where it lies on this machine."""
+    """A link to the run's page, if it is on this machine."""
     if row.folder is None or not (row.folder / "report.html").exists():
         return None
     return Path(os.path.relpath(row.folder / "report.html", folder)).as_posix()
@@ -116,7 +116,7 @@ def _link(row: Row, folder: Path) -> str | None:
 
 def _tracks(board: Board) -> Table:
     rows = [(track.protocol, track.rule, track.n_runs, track.words) for track in board.other_tracks]
-    return Table(["protocol", "scoring", "runs", "what"], rows, f"{len(rows)} tracks")
+    return Table(["protocol", "scoring", "runs", "data"], rows, f"{len(rows)} tracks")
 
 
 def _picture(board: Board) -> Picture:

@@ -1,4 +1,4 @@
-"""Policies: how a board's entries become rows. Pure functions of entries; a policy never looks at a clock or a file."""
+"""Policies: they turn a board's entries into ranked rows. A policy is a pure function: it uses no clock and no file."""
 
 import math
 from collections import defaultdict
@@ -14,9 +14,7 @@ from pydantic import AwareDatetime, Field
 from whest.boards.entries import Entry, Status
 
 Direction = Literal["lower", "higher"]
-
 Key = Callable[[Entry], Any]
-
 EVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -29,25 +27,25 @@ class Row:
     score: float | None = None
     score_se: float | None = None
     rank: int | None = None
-    """Null for what is shown but not ranked."""
+    """None for a row that is shown but not ranked."""
     note: str = ""
     estimator: str = ""
     n_runs: int = 1
-    """Runs it was chosen from, or the seeds its mean is over."""
+    """The number of runs that the score is the best of, or the number of seeds that it is the mean of."""
     submitted_at: datetime | None = None
     run_ids: tuple[str, ...] = ()
     weight: float | None = None
     folder: Path | None = None
-    """Where its run left its files."""
+    """The folder of its run's files."""
 
 
 class Policy(Protocol):
-    """What makes a board of entries that count."""
+    """Ranks the entries that count."""
 
     rule: ClassVar[str]
     direction: ClassVar[Direction]
     words: ClassVar[str]
-    """The policy in a sentence."""
+    """The policy in one sentence."""
 
     @property
     def protocol(self) -> str | None: ...
@@ -63,10 +61,10 @@ class Policy(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What every board can be told."""
+    """The keys that all boards have."""
 
     protocol: str | None
-    """The track's hash, or its beginning; null: the one with the most runs."""
+    """The track's hash, or its first characters; None: the track with the most runs."""
     deadline: AwareDatetime | None
     supersedes: list[str]
     """Tracks that this one replaces: their rows are shown as legacy."""
@@ -74,7 +72,7 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class WhestPolicy(Terms):
-    """`leaderboard=whest`: ascending; equal scores share a rank."""
+    """`leaderboard=whest`: the lowest score first; equal scores share a rank."""
 
     rule: ClassVar[str] = "whest"
     direction: ClassVar[Direction] = "lower"
@@ -88,12 +86,12 @@ class WhestPolicy(Terms):
 
 @dataclass(frozen=True, kw_only=True)
 class FhermaPolicy(Terms):
-    """`leaderboard=fherma`: the best before the deadline win, preliminarily until their solution is reviewed."""
+    """`leaderboard=fherma`: the best before the deadline win. They are preliminary until their solution is reviewed."""
 
     rule: ClassVar[str] = "fherma"
     direction: ClassVar[Direction] = "higher"
     words: ClassVar[str] = (
-        "each participant's highest score, ties to the earliest; winners are preliminary until reviewed"
+        "each participant's highest score; the earliest wins a tie; winners are preliminary until they are reviewed"
     )
 
     n_winners: Annotated[int, Field(ge=1)]
@@ -108,17 +106,19 @@ class FhermaPolicy(Terms):
             return replace(row, rank=rank)
         if entry.ruling == "reviewed" and entry.solution:
             return replace(row, rank=rank, status="reviewed", note=f"solution: {entry.solution}")
-        awaits = "its review" if entry.solution else "a description of its solution"
-        return replace(row, rank=rank, status="preliminary", note=f"awaits {awaits}")
+        missing = "its review" if entry.solution else "a description of its solution"
+        return replace(row, rank=rank, status="preliminary", note=f"waits for {missing}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrismPolicy(Terms):
-    """`leaderboard=prism`: scores on a grid, ties to the earliest, weights as a dry run."""
+    """`leaderboard=prism`: scores are rounded to a grid, the earliest wins a tie, weights are a dry run."""
 
     rule: ClassVar[str] = "prism"
     direction: ClassVar[Direction] = "higher"
-    words: ClassVar[str] = "each participant's highest score on a grid, ties to the earliest; weights are a dry run"
+    words: ClassVar[str] = (
+        "each participant's highest score, rounded to a grid; the earliest wins a tie; weights are a dry run"
+    )
 
     grid: Annotated[float, Field(gt=0)]
 
@@ -136,18 +136,18 @@ class PrismPolicy(Terms):
 
 @dataclass(frozen=True, kw_only=True)
 class AriPolicy(Terms):
-    """`leaderboard=ari`: means over seeds; rows that noise can't tell apart share a rank."""
+    """`leaderboard=ari`: means over seeds; rows with overlapping error bars share a rank."""
 
     rule: ClassVar[str] = "ari"
     direction: ClassVar[Direction] = "higher"
     words: ClassVar[str] = (
-        "means over seeds ± SE; rows whose intervals overlap share a rank; too few seeds are provisional"
+        "means over seeds ± SE; rows with overlapping intervals share a rank; rows with too few seeds are provisional"
     )
 
     n_seeds: Annotated[int, Field(ge=2)]
-    """Distinct seeds that make a row official."""
+    """The number of distinct seeds that an official row needs."""
     demo_counts: bool
-    """Whether rows on a demo exam, which anybody can make from its seed, can be official; they say so either way."""
+    """Whether rows of the demo exam can be official. Anybody can make that exam, so a note marks its rows."""
 
     def rank(self, entries: Sequence[Entry]) -> list[Row]:
         groups: dict[tuple[str, str], list[Entry]] = defaultdict(list)
@@ -161,7 +161,7 @@ class AriPolicy(Terms):
         return placed + sorted((row for row in rows if row.status != "official"), key=lambda row: -(row.score or 0.0))
 
     def _row(self, group: Sequence[Entry]) -> Row:
-        """A seed counts once, by its first run: nobody repeats one until it is lucky."""
+        """Each seed counts once, with its first run, so that nobody can repeat a seed until it is lucky."""
         seeds: dict[int | None, Entry] = {}
         for entry in group:
             seeds.setdefault(entry.seed, entry)
@@ -170,7 +170,7 @@ class AriPolicy(Terms):
         missing = self.n_seeds - len(counted)
         is_demo = any(entry.is_demo for entry in counted)
         is_provisional = missing > 0 or (is_demo and not self.demo_counts)
-        notes = [f"{missing} more seeds make it official"] * (missing > 0) + ["scored on a demo exam"] * is_demo
+        notes = [f"{missing} more seeds make it official"] * (missing > 0) + ["scored on the demo exam"] * is_demo
         return Row(
             participant=counted[0].participant,
             status="provisional" if is_provisional else "official",
@@ -185,7 +185,7 @@ class AriPolicy(Terms):
 
 
 def best_of_each(entries: Iterable[Entry], key: Key) -> list[Row]:
-    """Each participant's first entry in the order of the key, in that order."""
+    """Each participant's first entry in the order of the key."""
     taken: dict[str, list[Entry]] = defaultdict(list)
     for entry in sorted(entries, key=key):
         taken[entry.participant].append(entry)
@@ -206,7 +206,7 @@ def best_of_each(entries: Iterable[Entry], key: Key) -> list[Row]:
 
 
 def shared_ranks(keys: Sequence[object]) -> list[int]:
-    """Ranks of keys that stand in order: 1, 2, 2, 4."""
+    """Ranks of sorted keys; equal keys share one: 1, 2, 2, 4."""
     ranks: list[int] = []
     for place, key in enumerate(keys):
         ranks.append(ranks[-1] if place and key == keys[place - 1] else place + 1)
@@ -214,7 +214,7 @@ def shared_ranks(keys: Sequence[object]) -> list[int]:
 
 
 def overlap_ranks(intervals: Sequence[tuple[float, float]]) -> list[int]:
-    """A rank for each mean ± error: components of the overlap graph share one, found in a sweep by upper bound."""
+    """A rank for each mean ± error. Chains of overlapping intervals share one; a scan from the top finds them."""
     order = sorted(range(len(intervals)), key=lambda i: -sum(intervals[i]))
     ranks, lowest, rank = [0] * len(intervals), math.inf, 0
     for place, i in enumerate(order):
@@ -227,7 +227,7 @@ def overlap_ranks(intervals: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def normalised_weights(scores: Sequence[float | None]) -> list[float | None]:
-    """Positive scores as shares of their sum; the others have none."""
+    """Positive scores as shares of their sum; None for the others."""
     total = math.fsum(score for score in scores if score is not None and score > 0)
     return [score / total if score is not None and score > 0 else None for score in scores]
 
@@ -237,7 +237,7 @@ def mean_and_se(scores: Sequence[float]) -> tuple[float, float | None]:
 
 
 def _score(entry: Entry) -> float:
-    assert entry.score is not None, "entries without a score are sidelined before a policy sees them"
+    assert entry.score is not None, "`sidelined` removes entries without a score"
     return entry.score
 
 

@@ -1,4 +1,4 @@
-"""A board as people and programs read it: a table, CSV and JSON."""
+"""How a board is shown and saved: on the console, as CSV, JSON and a page."""
 
 import csv
 import io
@@ -17,6 +17,7 @@ from whest.boards.entries import Status
 from whest.boards.page import board_page
 from whest.boards.policies import Row
 from whest.files import write_atomically
+from whest.notation import plus_minus
 from whest.page import render
 
 COLOURS: dict[Status, str] = {
@@ -45,7 +46,7 @@ COLUMNS = (
 
 
 def save_board(board: Board, folder: Path) -> Path:
-    """board.csv, board.json and board.html, each whole or not at all."""
+    """Write board.csv, board.json and board.html, each whole or not at all."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "board.csv", to_csv(board).encode())
     write_atomically(folder / "board.json", json.dumps(to_json(board), indent=2, allow_nan=False).encode())
@@ -87,8 +88,6 @@ def print_board(board: Board, folder: Path, console: Console) -> None:
 
 
 def _table(board: Board) -> Table:
-    from whest.notation import plus_minus
-
     weighted = any(row.weight is not None for row in board.rows)
     table = Table(box=None, header_style="bold")
     names = ["rank", "participant", "estimator", "score", *["weight"] * weighted, "runs", "status", "run", "note"]
@@ -111,9 +110,9 @@ def _table(board: Board) -> Table:
 
 
 def _track_table(board: Board) -> Table:
-    title = "other tracks, whose scores don't compare with these"
+    title = "other tracks: their scores are not comparable with these"
     table = Table(box=None, header_style="bold", title=title, title_justify="left")
-    for name in ("protocol", "scoring", "runs", "what"):
+    for name in ("protocol", "scoring", "runs", "data"):
         table.add_column(name)
     for track in board.other_tracks:
         table.add_row(track.protocol, track.rule, str(track.n_runs), escape(track.words))

@@ -1,4 +1,4 @@
-"""Verdicts: what people decided about a run, kept on it in MLflow; added, never overwritten, and the last counts."""
+"""Verdicts: people's decisions about a run, saved as tags in MLflow. None is overwritten; the last one counts."""
 
 import json
 from collections.abc import Mapping
@@ -9,16 +9,14 @@ from typing import Literal, get_args
 from whest.errors import ConfigError
 
 Ruling = Literal["disqualified", "invalid", "reviewed", "reinstated"]
-
 PREFIX = "verdict/"
-
 LONGEST_REASON = 4000
 """MLflow cuts a tag at 8,000 characters."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """disqualified: broke a rule; invalid: our failure, to be rerun; reviewed: checked; reinstated: none of these."""
+    """disqualified: broke a rule; invalid: our failure, run it again; reviewed: checked; reinstated: none of these."""
 
     verdict: Ruling
     reason: str
@@ -26,16 +24,16 @@ class Verdict:
 
 
 def verdict_tag(verdict: Ruling, reason: str, at: datetime) -> tuple[str, str]:
-    """The tag that keeps a verdict: named by its date, so that each is one of its own."""
+    """The tag of a verdict. The date is in its name, so that each verdict has its own tag."""
     if not reason.strip():
-        raise ConfigError(f"reason is missing: say why the run is {verdict}, reason='…'")
+        raise ConfigError(f"judge.reason is missing: write why the run is {verdict}, judge.reason='…'")
     if len(reason) > LONGEST_REASON:
-        raise ConfigError(f"reason has {len(reason)} characters: say it in {LONGEST_REASON}")
+        raise ConfigError(f"judge.reason has {len(reason)} characters: use at most {LONGEST_REASON}")
     return f"{PREFIX}{at:%Y-%m-%dT%H:%M:%S.%fZ}", json.dumps({"verdict": verdict, "reason": reason}, ensure_ascii=False)
 
 
 def read_verdicts(tags: Mapping[str, str]) -> list[Verdict]:
-    """Every verdict on a run, oldest first; what isn't one of ours is passed over."""
+    """All verdicts on a run, oldest first. Other tags are ignored."""
     found = []
     for name in sorted(name for name in tags if name.startswith(PREFIX)):
         try:

@@ -1,1 +1,1 @@
-"""Checks: does an estimator keep the contract, is this installation sound."""
+"""Checks of an estimator's contract (`job=validate`) and of the installation (`job=doctor`)."""

@@ -1,7 +1,7 @@
-"""`job=validate`: whether an estimator keeps the contract, before a score depends on it.
+"""The checks of `job=validate`: does an estimator keep the contract?
 
-It is run as a score would run it, in the same runner, on the round's own shape and on small awkward ones; the budget of
-a small shape pays for as many plain samples as the round's does.
+The estimator runs in the same runner as for a score, on the round's shape and on small, unusual ones. The budget of a
+small shape pays for as many plain samples as the round's budget.
 """
 
 import re
@@ -21,36 +21,31 @@ from whest.tasks.whitebox.baseline import flops_per_sample
 
 Shape = tuple[int, int]
 """Width and depth."""
-
 Open = Callable[[int, int, float], Runner]
-"""(width, depth, budget) -> a runner with the estimator in it."""
-
+"""(width, depth, budget) -> a runner of the estimator."""
 SEED = 20260525
-
 FRAME = re.compile(r'File "([^"]+)"')
-"""A traceback's line that names a file."""
-
+"""Matches the lines of a traceback that name a file."""
 TINY, ODD, SHALLOW = (4, 2), (7, 3), (5, 1)
-
 FIRST_LAYER_TOLERANCE = 0.2
-"""Relative; a sampler of a thousand inputs is within a tenth of it."""
+"""Relative. A sampler with a thousand inputs stays below a tenth of this."""
 
 REMEDIES = {
-    "PREDICT_ERROR": "read the last lines of the traceback below; isolation=none lets a debugger in",
-    "BAD_SHAPE": "return one row of `width` means a layer, first layer first: jnp.stack(rows)",
-    "NON_FINITE": "look for a division by a variance that can be 0, the root or the log of something negative, "
+    "PREDICT_ERROR": "see the line of your file in the message; with isolation=none you can use a debugger",
+    "BAD_SHAPE": "return one row of `width` means per layer, the first layer first: jnp.stack(rows)",
+    "NON_FINITE": "look for a division by a variance that can be 0, the root or log of a negative number, or "
     "an exp that overflows; jax.config.update('jax_debug_nans', True) finds the line",
-    "UNMETERABLE": "use another operation: docs/meter.md lists what has a price",
-    "SETUP_ERROR": "the import, the constructor or setup() failed: try importing the file on its own",
-    "SETUP_TIMEOUT": "setup, tracing or compiling takes too long: fewer unrolled loops (lax.scan), smaller tables",
-    "WORKER_DIED": "the process ended by itself: look for exits and for memory; isolation=none shows it here",
+    "UNMETERABLE": "use another operation: docs/meter.md lists the operations with a price",
+    "SETUP_ERROR": "the import, the constructor or setup() failed: try to import the file alone",
+    "SETUP_TIMEOUT": "setup, tracing or compiling takes too long: use lax.scan instead of Python loops, smaller tables",
+    "WORKER_DIED": "the process ended by itself: look for exit calls and large arrays; isolation=none shows it here",
     "OUT_OF_MEMORY": "work in chunks (lax.fori_loop over batches), as estimators/monte_carlo.py does",
 }
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One MLP that was answered, or wasn't."""
+    """One MLP and the estimator's answer or failure."""
 
     mlp: MLP
     prediction: Prediction
@@ -66,7 +61,7 @@ class Trial:
 
 
 def check_contract(open_runner: Open, shape: Shape, limits: Limits) -> list[Finding]:
-    """Every check, in the order a person would want them mended."""
+    """All checks, in the order in which a person would fix them."""
     ours = [drawn(shape, SEED + place) for place in range(3)]
     forwards = try_out(open_runner, ours + ours[::-1] + ours[:1], limits)
     odd = [drawn(ODD, SEED), all_positive(ODD), rank_one(ODD)]
@@ -88,11 +83,9 @@ def check_contract(open_runner: Open, shape: Shape, limits: Limits) -> list[Find
         return [*basics, *(answers_all(name, trials) for name, trials in others.items())]
     return [
         *basics,
-        same_bits(
-            "same input, same bits", forwards[0], forwards[6], "of the same MLP, asked again in the same process"
-        ),
+        same_bits("same input, same bits", forwards[0], forwards[6], "for the same MLP in the same process"),
         no_memory(forwards[:3], forwards[3:6][::-1]),
-        same_bits("repeats from scratch", awkward[0], again[0], "by two processes, or two fresh set-ups"),
+        same_bits("repeats from scratch", awkward[0], again[0], "after two separate set-ups"),
         first_layer(forwards[0]),
         *(answers_all(name, trials) for name, trials in others.items()),
     ]
@@ -115,13 +108,13 @@ def drawn(shape: Shape, seed: int) -> MLP:
 
 
 def all_positive(shape: Shape) -> MLP:
-    """Every neuron is sure to be on for half the inputs, and all move together."""
+    """Each first-layer neuron is active for half of the inputs, deeper ones almost always; all move together."""
     mlp = drawn(shape, SEED + 1)
     return replace(mlp, weights=np.abs(mlp.weights))
 
 
 def rank_one(shape: Shape) -> MLP:
-    """All neurons of a layer see one direction only: covariances are singular, some neurons are dead from there on."""
+    """All neurons of a layer see only one direction: covariances are singular, and some neurons are always 0."""
     mlp = drawn(shape, SEED + 2)
     flat: Float[np.ndarray, "depth width width"] = np.stack(
         [np.outer(w[:, 0], w[0]) / np.linalg.norm(w[0]) for w in mlp.weights]
@@ -130,7 +123,7 @@ def rank_one(shape: Shape) -> MLP:
 
 
 def answers_well(name: str, trials: Sequence[Trial]) -> Finding:
-    """Whether nothing of one kind went wrong: an exception, a wrong shape, values that aren't finite."""
+    """Look for failures of one kind: exceptions, wrong shapes, or values that aren't finite."""
     kinds = {"shape": ("BAD_SHAPE",), "finite": ("NON_FINITE",)}
     wanted = kinds.get(name, tuple(set(REMEDIES) - {"BAD_SHAPE", "NON_FINITE"}))
     for trial in trials:
@@ -138,14 +131,14 @@ def answers_well(name: str, trials: Sequence[Trial]) -> Finding:
         if failure is not None and failure.code in wanted:
             return _failed(name, trial)
     if trials[0].prediction.means is None:
-        return Finding(name, "warn", "not known: there was no answer to look at", "mend what failed first")
+        return Finding(name, "warn", "not known: there was no answer to check", "fix the failed check first")
     mlp = trials[0].mlp
-    told = {"shape": f"({mlp.depth}, {mlp.width}) means", "finite": "every value"}
-    return Finding(name, "ok", told.get(name, f"{len(trials)} MLPs of {trials[0].shape} without an error"))
+    details = {"shape": f"({mlp.depth}, {mlp.width}) means", "finite": "all values"}
+    return Finding(name, "ok", details.get(name, f"{len(trials)} MLPs of {trials[0].shape} without an error"))
 
 
 def answers_all(name: str, trials: Sequence[Trial]) -> Finding:
-    """An awkward shape or weight: any trouble fails it."""
+    """Check unusual shapes or weights: any failure fails the check."""
     for trial in trials:
         if trial.prediction.failure is not None:
             return _failed(name, trial)
@@ -165,7 +158,7 @@ def _failed(name: str, trial: Trial) -> Finding:
 
 
 def _users_line(traceback: str | None) -> str:
-    """The last place in a traceback that is the estimator's own."""
+    """The last line of a traceback that is in the estimator's own code."""
     lines = [line.strip() for line in (traceback or "").splitlines()]
     frames = [(line, FRAME.match(line)) for line in lines]
     own = [line for line, frame in frames if frame is not None and is_users_code(frame[1])]
@@ -175,28 +168,31 @@ def _users_line(traceback: str | None) -> str:
 def within_budget(trials: Sequence[Trial]) -> Finding:
     dearest = max(trials, key=lambda trial: trial.compute)
     budget = dearest.limits.budget
-    told = f"{dearest.compute:.4g} of {budget:.4g} FLOPs at {dearest.shape} ({dearest.compute / budget:.2%})"
+    detail = f"{dearest.compute:.4g} of {budget:.4g} FLOPs at {dearest.shape} ({dearest.compute / budget:.2%})"
     if dearest.compute > budget:
-        remedy = "size the work by `budget`: whest.meter(f)(*args).flops prices a function before it runs"
+        remedy = "choose sizes by `budget`: whest.meter(f)(*args).flops counts a function's FLOPs before it runs"
         if dearest.prediction.timing.residual_wall_time_s * dearest.limits.lam > dearest.prediction.cost.flops:
-            remedy = "most of it is Python's own time, priced at λ: fewer, larger operations, or estimator.mode=traced"
-        return Finding("budget", "fail", told, remedy)
-    return Finding("budget", "ok", told)
+            remedy = "most of it is Python's time, which costs λ: use fewer, larger operations or estimator.mode=traced"
+        return Finding("budget", "fail", detail, remedy)
+    return Finding("budget", "ok", detail)
 
 
 def within_time(trials: Sequence[Trial]) -> Finding:
     slowest = max(trials, key=lambda trial: trial.prediction.timing.wall_time_s)
     timing, limits = slowest.prediction.timing, slowest.limits
     cap = f" of {limits.wall_time_limit_s:g} s" if limits.wall_time_limit_s is not None else ""
-    told = f"{timing.wall_time_s:.3g} s{cap} an MLP at {slowest.shape}"
+    detail = f"{timing.wall_time_s:.3g} s{cap} per MLP at {slowest.shape}"
     if _over(timing.wall_time_s, limits.wall_time_limit_s):
-        return Finding("time", "fail", told, "do less, or larger operations; wall_time_limit_s is the round's")
-    if _over(timing.residual_wall_time_s, limits.residual_wall_time_limit_s):
-        told = (
-            f"{timing.residual_wall_time_s:.3g} s between operations, the cap is {limits.residual_wall_time_limit_s} s"
+        return Finding(
+            "time", "fail", detail, "do less work, or use larger operations; the round sets wall_time_limit_s"
         )
-        return Finding("time", "fail", told, "fewer Python steps between operations, or estimator.mode=traced")
-    return Finding("time", "ok", told)
+    if _over(timing.residual_wall_time_s, limits.residual_wall_time_limit_s):
+        detail = (
+            f"{timing.residual_wall_time_s:.3g} s between operations, the limit is "
+            f"{limits.residual_wall_time_limit_s} s"
+        )
+        return Finding("time", "fail", detail, "use fewer Python steps between operations, or estimator.mode=traced")
+    return Finding("time", "ok", detail)
 
 
 def _over(value: float, cap: float | None) -> bool:
@@ -205,14 +201,14 @@ def _over(value: float, cap: float | None) -> bool:
 
 def same_bits(name: str, one: Trial, other: Trial, which: str) -> Finding:
     if one.prediction.means is None and other.prediction.means is None:
-        return Finding(name, "warn", "not known: there was no answer to compare", "mend what failed first")
+        return Finding(name, "warn", "not known: there was no answer to compare", "fix the failed check first")
     if _equal(one.prediction.means, other.prediction.means):
         return Finding(name, "ok", f"two answers {which}")
     return Finding(
         name,
         "fail",
         f"two answers {which} differ by up to {_distance(one, other)}",
-        "randomness comes from mlp.key alone (not numpy's, not the clock); keep nothing on self in predict",
+        "take random numbers only from mlp.key (not from NumPy or the clock), and store nothing on self in predict",
     )
 
 
@@ -220,9 +216,9 @@ def no_memory(forwards: Iterable[Trial], backwards: Iterable[Trial]) -> Finding:
     name = "order doesn't matter"
     for one, other in zip(forwards, backwards, strict=True):
         if not _equal(one.prediction.means, other.prediction.means):
-            detail = f"{one.mlp.name} is answered otherwise after other MLPs, by up to {_distance(one, other)}"
+            detail = f"the answer to {one.mlp.name} differs after other MLPs, by up to {_distance(one, other)}"
             return Finding(name, "fail", detail, "predict must not remember: no counters, caches or fits on self")
-    return Finding(name, "ok", "three MLPs forwards and backwards")
+    return Finding(name, "ok", "three MLPs, forwards and backwards")
 
 
 def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
@@ -231,17 +227,17 @@ def _equal(one: np.ndarray | None, other: np.ndarray | None) -> bool:
 
 def _distance(one: Trial, other: Trial) -> str:
     if one.prediction.means is None or other.prediction.means is None:
-        return "everything: one of them has no answer"
+        return "everything: one of the two failed"
     return f"{np.abs(one.prediction.means - other.prediction.means).max():.3g}"
 
 
 def first_layer(trial: Trial) -> Finding:
-    """|w|/√(2π) is the first layer's mean: far from it something is mixed up, though it may be meant."""
+    """The first layer's mean is |w|/√(2π). A large error is probably a mistake, but could be on purpose: it warns."""
     assert trial.prediction.means is not None
     exact = np.linalg.norm(trial.mlp.weights[0], axis=0) / np.sqrt(2 * np.pi)
     error = float(np.linalg.norm(trial.prediction.means[0] - exact) / np.linalg.norm(exact))
-    told = f"{error:.2%} off |w|/√(2π), which it should be"
+    detail = f"{error:.2%} away from the exact mean |w|/√(2π)"
     if error <= FIRST_LAYER_TOLERANCE:
-        return Finding("first layer", "ok", told)
-    remedy = "h @ w, not w @ h: column j of mlp.weights[l] belongs to neuron j; only the last layer is ranked"
-    return Finding("first layer", "warn", told, remedy)
+        return Finding("first layer", "ok", detail)
+    remedy = "use h @ w, not w @ h: column j of mlp.weights[l] belongs to neuron j; only the last layer is scored"
+    return Finding("first layer", "warn", detail, remedy)

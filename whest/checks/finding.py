@@ -1,4 +1,4 @@
-"""A list of findings: what was looked at, how it stands, and how to mend what is wrong."""
+"""Findings of checks: a name, a status, details, and a remedy for a problem."""
 
 import json
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ Status = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     status: Status
     detail: str
     remedy: str = ""
-    """What to do about it; empty where all is well."""
+    """How to fix the problem; empty if there is none."""
 
 
 def worst(findings: Sequence[Finding]) -> Status:
@@ -29,10 +29,10 @@ def worst(findings: Sequence[Finding]) -> Status:
 
 def summary(findings: Sequence[Finding], unit: str) -> str:
     counts = {status: sum(finding.status == status for finding in findings) for status in get_args(Status)}
-    told = [f"{counts['ok']} of {len(findings)} {unit} are fine"]
-    told += [f"{counts['warn']} to look at"] if counts["warn"] else []
-    told += [f"{counts['fail']} failed"] if counts["fail"] else []
-    return ", ".join(told)
+    parts = [f"{counts['ok']} of {len(findings)} {unit} are fine"]
+    parts += [f"{counts['warn']} with a warning"] if counts["warn"] else []
+    parts += [f"{counts['fail']} failed"] if counts["fail"] else []
+    return ", ".join(parts)
 
 
 def save_findings(findings: Sequence[Finding], about: dict[str, object], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The two jobs of a board, at MLflow's door: `leaderboard` only reads, `judge` adds a verdict to a run."""
+"""`job=leaderboard` ranks the logged runs and only reads MLflow; `job=judge` adds a verdict to a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,20 +60,20 @@ def carry_out_board(config: Config, overrides: Sequence[str], console: Console) 
 
 
 def carry_out_judgement(config: Config, overrides: Sequence[str]) -> tuple[str, list[Verdict]]:
-    """Keep a verdict on a run; the run's full id and every verdict it has."""
+    """Add a verdict to a run. Returns the run's full id and all its verdicts."""
     asked: Judgement = build_target(Judgement, _as_typed(config, overrides, "judge", "run"), "judge")
     if asked.run is None:
-        raise ConfigError("judge.run is missing: give a run's id, or the beginning of it that a board shows")
+        raise ConfigError("judge.run is missing: give a run's id, or its first characters, as a board shows them")
     if asked.verdict is None:
         raise ConfigError(
-            "judge.verdict is missing: judge.verdict=disqualified, invalid (to be run again), reviewed or reinstated"
+            "judge.verdict is missing: judge.verdict=disqualified, invalid (must be run again), reviewed or reinstated"
         )
     client, experiment_id = _open(config)
     run_id = find_run_id(client, experiment_id, asked.run, "judge.run")
     solution = asked.solution or client.get_run(run_id).data.tags.get("solution")
     if asked.verdict == "reviewed" and not solution:
         raise ConfigError(
-            "judge.solution is missing: a run is reviewed by a description of its solution, or a link to it"
+            "judge.solution is missing: to review a run, describe its solution or link to it, judge.solution='…'"
         )
     reason = asked.reason or ("its solution was reviewed" if asked.verdict == "reviewed" else "")
     name, value = verdict_tag(asked.verdict, reason, datetime.now(UTC))
@@ -84,7 +84,7 @@ def carry_out_judgement(config: Config, overrides: Sequence[str]) -> tuple[str, 
 
 
 def _as_typed(config: Config, overrides: Sequence[str], group: str, name: str) -> Config:
-    """The group with a hash as it was typed: Hydra takes 0123 for a number, and 12e45 for another."""
+    """The group, with the hash as it was typed: Hydra reads hashes such as 0123 and 12e45 as numbers."""
     if not isinstance(config[group][name], int | float):
         return dict(config[group])
     typed = [word.partition("=")[2] for word in overrides if word.startswith(f"{group}.{name}=")]
@@ -95,5 +95,5 @@ def _open(config: Config) -> tuple["MlflowClient", str]:
     settings = read_settings(config)
     tracking = build_group(config, "tracking", outputs=settings.outputs)
     if not isinstance(tracking, MlflowTracking):
-        raise ConfigError(f"job={settings.job} reads MLflow's runs: leave out tracking=none, or say tracking=mlflow")
+        raise ConfigError(f"job={settings.job} reads MLflow's runs: leave out tracking=none, or set tracking=mlflow")
     return tracking.reopen()

@@ -1,4 +1,4 @@
-"""`job=list` and `job=clean`: what there is to choose from, and what the caches hold."""
+"""`job=list` shows all jobs, choices, suites and caches; `job=clean` empties the caches."""
 
 import shutil
 from collections.abc import Mapping
@@ -47,8 +47,8 @@ def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
         samples = min(truth.n_samples for truth in suite.truths)
         table.add_row(
             f"  {suite.round}",
-            f"{len(suite.truths)} MLPs of {suite.width}x{suite.depth}, {samples:.2g} samples each or more, "
-            f"truth's noise adds {suite.floor_mse:.1e} to every MSE",
+            f"{len(suite.truths)} MLPs of {suite.width}x{suite.depth}, at least {samples:.2g} samples per MLP, "
+            f"the truth's noise adds {suite.floor_mse:.1e} to every MSE",
         )
     console.print(table)
     table = Table(box=None, show_header=False, title="caches", title_justify="left", title_style="bold")
@@ -61,7 +61,7 @@ def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
 
 
 def headline(path: Path) -> str:
-    """A config's first comment that says what it is."""
+    """The first comment of a config, which describes it."""
     comments = [line.lstrip("# ").strip() for line in path.read_text().splitlines() if line.startswith("#")]
     return next((line for line in comments if line and not line.startswith("@package")), "")
 

@@ -1,4 +1,4 @@
-"""`job=compare`: gather the entrants, run what is to be run now, compare, and leave it on disk and in MLflow."""
+"""`job=compare`: read recorded runs, run estimators, compare all of them, and save the result on disk and in MLflow."""
 
 import json
 import logging
@@ -28,15 +28,13 @@ from whest.tracking.recorded import UnreadableError, read_report
 from whest.tracking.runs import MlflowTracking
 
 LOG = logging.getLogger(__name__)
-
 FILES = ("comparison.json", "comparison.png", "comparison.html")
-
 Config = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Planned:
-    """An estimator that is to be run, every value of its config checked."""
+    """An estimator to run now, with its checked config."""
 
     choice: Choice
     experiment: AnyExperiment
@@ -49,7 +47,7 @@ def compare(config: Config, folder: Path, overrides: list[str]) -> None:
 
 
 def carry_out_comparison(config: Config, folder: Path, overrides: list[str], command: str, console: Console) -> bool:
-    """Whether every estimator that was run answered without an error."""
+    """Compare, save and print. Returns whether all runs are free of errors."""
     options: CompareOptions = build_target(CompareOptions, config["compare"], "compare")
     tracking = build_group(config, "tracking", outputs=read_settings(config).outputs)
     store = tracking if isinstance(tracking, MlflowTracking) else None
@@ -68,7 +66,7 @@ def carry_out_comparison(config: Config, folder: Path, overrides: list[str], com
 def gather_entrants(
     options: CompareOptions, tracking: MlflowTracking | None, folder: Path, overrides: Sequence[str], command: str
 ) -> list[Entrant | Planned]:
-    """In the order given. What was recorded is read, what is to be run is composed; nothing runs yet."""
+    """The entrants of `compare.runs`, in order: recorded runs are read, estimators are planned. Nothing runs yet."""
     estimators = choices("estimator")
     gathered: list[Entrant | Planned] = []
     for text in options.runs or []:
@@ -83,8 +81,8 @@ def gather_entrants(
                 raise ConfigError(f"compare.runs has {text}: {error}") from None
     if len(gathered) < 2:
         raise ConfigError(
-            f"compare.runs={options.runs} must name two runs or more: compare.runs=[cov_prop,mean_prop], MLflow run "
-            "ids, report.json files, or run folders"
+            f"compare.runs={options.runs} must name at least two runs: estimators to run now "
+            "(compare.runs=[cov_prop,mean_prop]), MLflow run ids, report.json files or run folders"
         )
     return gathered
 
@@ -124,7 +122,7 @@ def _run_now(planned: Planned, console: Console) -> Entrant:
     with open_progress(console) as progress:
         report = run(planned.experiment, planned.folder, progress)
     if report.meta.status == "interrupted":
-        raise KeyboardInterrupt  # the report holds what was finished; there is nothing to compare yet
+        raise KeyboardInterrupt  # the report of the finished cases is saved; there is nothing to compare yet
     recorded = read_report(planned.folder)
     answers = read_predictions(planned.folder / PREDICTIONS_FILE)
     return Entrant(recorded.name, planned.choice.text, recorded.report, answers)
@@ -133,7 +131,7 @@ def _run_now(planned: Planned, console: Console) -> Entrant:
 def log_comparison(
     tracking: MlflowTracking, comparison: Comparison, folder: Path, ran: Sequence[Path], command: str
 ) -> None:
-    """One MLflow run per comparison; the runs that were made for it become its children."""
+    """Log one MLflow run for the comparison. The runs made for it become its children."""
     tags = {
         "verdict": "; ".join(pair.verdict for pair in comparison.pairs)[:5000],
         "compared_protocol": comparison.protocol_hash,
@@ -153,7 +151,7 @@ def log_comparison(
         close_parent(tracking, run_id, metrics, files=[folder / file for file in FILES], children=ran)
     except Exception as error:
         LOG.warning(
-            "MLflow at %s did not take the comparison (%s); it is safe in %s", tracking.tracking_uri, error, folder
+            "MLflow at %s did not store the comparison (%s); it is saved in %s", tracking.tracking_uri, error, folder
         )
 
 

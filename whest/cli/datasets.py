@@ -36,8 +36,8 @@ LOCAL = ("output", "outputs_dir", "hydra.run.dir")
 
 
 def bake(config: Node, folder: Path, overrides: list[str]) -> None:
-    told = [_without_folder(word) for word in overrides if word.lstrip("+").partition("=")[0] not in LOCAL]
-    job = build_bake(config, _output(read_settings(config)), overrides, command_of(told))
+    recorded = [_without_folder(word) for word in overrides if word.lstrip("+").partition("=")[0] not in LOCAL]
+    job = build_bake(config, _output(read_settings(config)), overrides, command_of(recorded))
     console = open_console()
     baked = []
     with open_progress(console) as progress:
@@ -67,30 +67,30 @@ def combine(config: Node, folder: Path, overrides: list[str]) -> None:
 def info(config: Node, folder: Path, overrides: list[str]) -> None:
     path = read_settings(config).path
     if path is None:
-        raise ConfigError("path is missing: say which dataset, job=info path=DIR")
+        raise ConfigError("path is missing: name a dataset, job=info path=DIR")
     print_info(path, open_console())
 
 
 def _output(settings: Settings) -> Path:
     if settings.output is None:
-        raise ConfigError(f"output is missing: say where job={settings.job} writes, output=DIR")
+        raise ConfigError(f"output is missing: name the folder that job={settings.job} writes, output=DIR")
     return settings.output
 
 
 def _without_folder(word: str) -> str:
-    """An override with only the last part of an absolute path."""
+    """The override; of an absolute path only the last part."""
     key, _, value = word.partition("=")
     return f"{key}={Path(value).name}" if Path(value).is_absolute() else word
 
 
 def build_bake(config: Node, output: Path, overrides: Sequence[str], command: str) -> Bake:
-    """The typed bake behind a composed, resolved config."""
+    """Make the typed bake of a composed, resolved config."""
     settings = read_settings(config)
     prepare_jax(settings)
     refuse_missing_groups(config)
     refuse_two_aims(overrides)
     if drawn_seed(config):
-        raise ConfigError("seed is missing: a bake can only go on, or be sliced, from a seed it is given, seed=7")
+        raise ConfigError("seed is missing: a bake needs one, so that it can be resumed and sliced, seed=7")
     options = build_target(BakeOptions, config["bake"], "bake")
     sampler = build_group(config, "truth")
     dataset = counted_from_zero(build_group(config, "dataset").load())
@@ -109,9 +109,9 @@ def build_bake(config: Node, output: Path, overrides: Sequence[str], command: st
 
 
 def print_baked_row(baked: BakedRow, part: Part, console: Console) -> None:
-    """A line an MLP, so that a log shows how a long bake gets on."""
+    """Print one line per MLP, so that a log shows the progress of a long bake."""
     truth = baked.truth
-    how = "was there" if baked.seconds is None else f"{baked.seconds:.1f} s"
+    how = "already drawn" if baked.seconds is None else f"{baked.seconds:.1f} s"
     console.print(
         f"{baked.row.index + 1 - part.start:>5} of {part.end - part.start}  {escape(baked.row.name):24} "
         f"standard error {figure(truth.floor_mse**0.5)}  {truth.n_samples:.3g} samples  {how}"
@@ -121,8 +121,8 @@ def print_baked_row(baked: BakedRow, part: Part, console: Console) -> None:
 def print_baked(baked: Baked, console: Console) -> None:
     part, place = baked.part, escape(str(baked.output))
     console.print(
-        f"[bold]{place}[/]: MLPs [{part.start},{part.end}) of {part.total}, {baked.n_samples:.3g} samples in all; "
-        f"truth's noise adds {figure(baked.floor_mse)} to every MSE",
+        f"[bold]{place}[/]: MLPs [{part.start},{part.end}) of {part.total}, {baked.n_samples:.3g} samples in total; "
+        f"the truth's noise adds {figure(baked.floor_mse)} to every MSE",
         soft_wrap=True,
     )
     console.print(f"sha256 {baked.sha256}", soft_wrap=True)
@@ -131,7 +131,7 @@ def print_baked(baked: Baked, console: Console) -> None:
 
 
 def print_info(path: Path, console: Console) -> None:
-    """Every split, each read and verified where its size allows."""
+    """Describe every split. A split that is not too large is read and verified."""
     document = read_document(path)
     names = split_names(document, path)
     header = parse_header(choose_split(document, names[0], path), path)
@@ -149,23 +149,23 @@ def print_info(path: Path, console: Console) -> None:
 
 
 def _plain(words: str) -> Text:
-    """A file's own words, without colours, links or anything else a terminal would act on."""
+    """Text from a file, without control characters: they could change colours or open links in a terminal."""
     return Text("".join(letter for letter in words if letter.isprintable()))
 
 
 def describe_split(stored: StoredSplit) -> dict[str, str]:
     header, part = stored.header, stored.header.part
     share = "" if part.is_whole else f", the slice [{part.start},{part.end}) of {part.total}: merge it before use"
-    facts = {"MLPs": f"{stored.n_mlps}{share}", "samples an MLP": f"{header.stated.n_samples:,}"}
+    facts = {"MLPs": f"{stored.n_mlps}{share}", "samples per MLP": f"{header.stated.n_samples:,}"}
     if header.stated.sampler:
         facts["sampler"] = header.stated.sampler
     if stored.reader.n_bytes > VERIFIED_BYTES:
         stated = header.stated.content_sha256 or "not stated"
-        return {**facts, "sha256": f"{stated} (as stated; {stored.reader.n_bytes / 1e9:.1f} GB were not read)"}
+        return {**facts, "sha256": f"{stated} (as stated; {stored.reader.n_bytes / 1e9:.1f} GB not read)"}
     digest, floors = ContentDigest(header.stated.width, header.stated.depth, header.protocol.version), []
     for record in stored.verified():
         digest.add(record.row, record.fingerprint)
         assert record.row.truth is not None
         floors.append(record.row.truth.floor_mse)
-    noise = f"{np.mean(floors):.3g} is added to every MSE"
+    noise = f"adds {np.mean(floors):.3g} to every MSE"
     return {**facts, "noise of the truth": noise, "sha256": digest.hexdigest()}

@@ -1,4 +1,4 @@
-"""`job=doctor`: every check, in the order things are needed."""
+"""`job=doctor`: all checks of the installation, in the order in which a run needs them."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -19,17 +19,17 @@ from whest.display.console import open_console
 from whest.errors import JobFailedError
 
 PEER = Path("outputs/peer")
-
+"""WhestBench's own interpreter, which `make peer` installs."""
 Check = Callable[[], Finding | list[Finding]]
 
 
 def examine(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     if worst(carry_out_examination(config, open_console())) == "fail":
-        raise JobFailedError("something is broken: the arrows above say how to mend it")
+        raise JobFailedError("a check failed: the line with the arrow (→) says how to fix it")
 
 
 def carry_out_examination(config: Mapping[str, Any], console: Console) -> list[Finding]:
-    """Look at everything, print it, and save it as JSON where `output=` says."""
+    """Run all checks and print them. With `output=FILE`, save them as JSON too."""
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     settings = read_settings(config)
     tracking = build_group(config, "tracking", outputs=settings.outputs)
@@ -50,18 +50,18 @@ def carry_out_examination(config: Mapping[str, Any], console: Console) -> list[F
     print_findings(findings, console)
     if settings.output is not None:
         save_findings(findings, {}, settings.output)
-    console.print(summary(findings, "things looked at"), soft_wrap=True)
+    console.print(summary(findings, "checks"), soft_wrap=True)
     return findings
 
 
 def look_at(checks: Iterable[tuple[str, Check]]) -> list[Finding]:
-    """A check that itself breaks down is a finding too, and the others go on."""
+    """Run the checks. A check that raises an exception is a finding too, and the others go on."""
     findings: list[Finding] = []
     for name, check in checks:
         try:
             found = check()
         except Exception as error:
-            problem = f"could not be looked at ({type(error).__name__}: {error})"
-            found = Finding(name, "fail", problem, "please report this, with what is printed here")
+            problem = f"the check itself failed ({type(error).__name__}: {error})"
+            found = Finding(name, "fail", problem, "please report this, with these lines")
         findings += found if isinstance(found, list) else [found]
     return findings

@@ -1,4 +1,4 @@
-"""`job=import path=…`: WhestBench reports become MLflow runs, once each, with what is wrong in them."""
+"""`job=import path=…`: log WhestBench reports as MLflow runs, each one once, with a list of their errors."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -25,29 +25,28 @@ if TYPE_CHECKING:
     from whest.tracking.runs import MlflowClient
 
 ORIGINAL = "whestbench.json"
-
 FOLDER = "imported"
 
 
 @dataclass(frozen=True)
 class Imported:
-    """One file's fate."""
+    """The outcome for one file."""
 
     path: Path
     run_id: str | None = None
-    """Null for what isn't a report."""
+    """None if the file is not a report."""
     report: ImportedReport | None = None
-    """Null where the run was there before."""
+    """None if the report was imported before."""
     refusal: str | None = None
 
 
 def import_reports(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     settings = read_settings(config)
     if settings.path is None:
-        raise ConfigError("path is missing: say which WhestBench report or folder of them, job=import path=DIR")
+        raise ConfigError("path is missing: name a WhestBench report or a folder of reports, job=import path=DIR")
     tracking = build_group(config, "tracking", outputs=settings.outputs)
     if not isinstance(tracking, MlflowTracking):
-        raise ConfigError("job=import makes MLflow runs: leave out tracking=none, or say tracking=mlflow")
+        raise ConfigError("job=import makes MLflow runs: leave out tracking=none, or set tracking=mlflow")
     is_named = any(word.lstrip("+").startswith("participant=") for word in overrides)
     participant = settings.participant if is_named else None
     for line in describe(import_all(settings.path, tracking, participant, command_of(overrides), settings.outputs)):
@@ -57,21 +56,21 @@ def import_reports(config: Mapping[str, Any], folder: Path, overrides: list[str]
 def import_all(
     path: Path, tracking: MlflowTracking, participant: str | None, command: str, outputs: Path
 ) -> list[Imported]:
-    """Every report at the path; all are read before the first is logged. A file that is no report is an error."""
+    """Import every report at the path. All are read before the first is logged.
+
+    A path that is not a report, or has none inside, is an error.
+    """
     if not path.exists():
-        raise ConfigError(f"path={path}: no such file or folder")
+        raise ConfigError(f"path={path} does not exist: name a WhestBench report or a folder of reports")
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     read = [_read(file, is_alone=file == path) for file in files]
     if not any(isinstance(one, PeerReport) for one in read):
-        raise NotAReportError(f"path={path} holds no WhestBench report among its {len(files)} JSON files")
+        raise NotAReportError(f"path={path} has {len(files)} JSON files, and none is a WhestBench report")
     client, experiment_id = tracking.connect()
-    fates = []
-    for one in read:
-        if isinstance(one, Imported):
-            fates.append(one)
-        else:
-            fates.append(_import(one, client, experiment_id, participant, command, outputs))
-    return fates
+    return [
+        one if isinstance(one, Imported) else _import(one, client, experiment_id, participant, command, outputs)
+        for one in read
+    ]
 
 
 def _read(path: Path, is_alone: bool) -> PeerReport | Imported:
@@ -99,20 +98,20 @@ def _import(
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(found.source, folder / ORIGINAL)
     save_report(report, folder)
-    save_page(run_page(report.document, report.view.page(report.document, None)), folder / PAGE)
+    save_page(run_page(report.to_json(), report.view.page(report.to_json(), None)), folder / PAGE)
     return Imported(found.source, log_report(client, experiment_id, report, folder), report)
 
 
-def describe(fates: Sequence[Imported], most: int = 12) -> list[str]:
-    """For people: a line a file, and beneath it where it disagrees with itself."""
+def describe(outcomes: Sequence[Imported], most: int = 12) -> list[str]:
+    """One line per file, and below it the errors of the report, at most `most`."""
     lines = []
-    for fate in fates:
-        if fate.refusal is not None:
-            lines.append(f"left out  {fate.refusal}")
-        elif fate.report is None:
-            lines.append(f"known     {fate.path} is run {fate.run_id} already")
+    for one in outcomes:
+        if one.refusal is not None:
+            lines.append(f"left out  {one.refusal}")
+        elif one.report is None:
+            lines.append(f"known     {one.path} is run {one.run_id} already")
         else:
-            lines += _describe_one(fate.path, str(fate.run_id), fate.report, most)
+            lines += _describe_one(one.path, str(one.run_id), one.report, most)
     return lines
 
 
@@ -122,7 +121,7 @@ def _describe_one(path: Path, run_id: str, report: ImportedReport, most: int) ->
     n_rows = len(report.document["results"]["per_mlp"])
     lines = [
         f"imported  {path} as run {run_id}: score {score}, {n_rows} MLPs, protocol {report.meta.protocol_hash}",
-        *(f"          disagrees with itself: {problem}" for problem in problems[:most]),
+        *(f"          inconsistent: {problem}" for problem in problems[:most]),
     ]
     if len(problems) > most:
         lines.append(f"          and {len(problems) - most} more, in the run's tag `disagrees` and its report.json")

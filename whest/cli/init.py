@@ -1,4 +1,4 @@
-"""`job=init`: a folder with an estimator to start from, its config and its test."""
+"""`job=init`: write a new folder with a first estimator, its config and its test."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from whest.starter import next_steps, start_estimator
 def start(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     settings = read_settings(config)
     if settings.path is None:
-        raise ConfigError("path is missing: say where your estimator goes, job=init path=mine")
+        raise ConfigError("path is missing: name a folder for your estimator, job=init path=mine")
     taken = [path.stem for path in (config_folder() / "estimator").glob("*.yaml")]
     for path in start_estimator(settings.path, taken, settings.outputs):
         say(f"wrote    {path}")

@@ -1,4 +1,4 @@
-"""Carrying out a job: looked up in the table of `whest.config.jobs`, imported when it is asked for."""
+"""Carry out a job: find it in the table of `whest.config.jobs`, import its module, call it."""
 
 import pkgutil
 from collections.abc import Callable, Mapping
@@ -11,6 +11,6 @@ Config = Mapping[str, Any]
 
 
 def carry_out(job: str, config: Config, folder: Path, overrides: list[str]) -> float | None:
-    """Run `job=NAME`; what it returns is what an optimising sweeper sees."""
+    """Run `job=NAME`. The result is the value that an optimising sweeper receives."""
     function: Callable[[Config, Path, list[str]], float | None] = pkgutil.resolve_name(JOBS[job].target)
     return function(config, folder, overrides)

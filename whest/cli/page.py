@@ -1,4 +1,4 @@
-"""`job=page`: the page of a run that was recorded earlier, without what only the run itself knew."""
+"""`job=page`: make the page of a recorded run again, from its report.json alone."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,13 +18,13 @@ from whest.tracking.recorded import read_report
 def draw(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     settings = read_settings(config)
     if settings.path is None:
-        raise ConfigError("path is missing: say which report, job=page path=RUN_DIR")
+        raise ConfigError("path is missing: name a run's folder or its report.json, job=page path=RUN_DIR")
     page, place = page_of_recorded(settings.path)
     say(f"saved    {save_page(page, settings.output or place / PAGE)}")
 
 
 def page_of_recorded(path: Path) -> tuple[Page, Path]:
-    """The page of a report.json or of the folder that holds it; and that folder."""
+    """The page of a report.json, or of the folder that contains it; and that folder."""
     document = read_report(path).report
     folder = path if path.is_dir() else path.parent
     return run_page(document, view_of(document).page(document, None), composed_config(folder)), folder

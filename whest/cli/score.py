@@ -1,4 +1,4 @@
-"""`job=score`: run the experiment, print its report; a sweep's job that was finished before is not run again."""
+"""`job=score`: run the experiment and print its report. A sweep's finished job is not run again."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from whest.sweeps.resume import finished_score, is_sweeps_job, keep_point, point
 
 
 def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> float | None:
-    """The score, for a sweeper that optimises it."""
+    """Run the experiment. Returns the score, for an optimising sweeper."""
     experiment = build(config, folder, overrides, command_of(overrides))
     point = point_hash(experiment) if is_sweeps_job(folder) else None
     found = finished_score(folder, point) if point and read_settings(config).resume else None
@@ -26,7 +26,7 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
         report = run(experiment, folder, progress)
     print_report(report, folder, console, show_cases=read_settings(config).show_mlps)
     if report.meta.status == "interrupted":
-        raise KeyboardInterrupt  # everything is saved; a sweep stops here too
+        raise KeyboardInterrupt  # everything is saved; this stops a sweep too
     if report.has_errors:
         raise JobFailedError("the estimator failed: see the report")
     if point and report.score.score is not None:

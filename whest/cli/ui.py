@@ -1,4 +1,4 @@
-"""`job=ui`: MLflow's own pages on the runs so far."""
+"""`job=ui`: show the runs in MLflow's user interface."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,9 @@ from whest.tracking import ui
 def serve(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     settings = read_settings(config)
     tracking, experiment_id = ui.open_store(build_group(config, "tracking", outputs=settings.outputs))
-    say(f"MLflow needs some seconds, then shows the runs at\n{ui.address(experiment_id, settings.port)}")
+    say(f"MLflow needs a few seconds to start. Then the runs are at\n{ui.address(experiment_id, settings.port)}")
     exit_code = ui.serve(tracking, settings.port)
     if exit_code:
-        raise JobFailedError(f"MLflow's server ended with exit code {exit_code}: is port={settings.port} taken?")
+        raise JobFailedError(
+            f"MLflow's server ended with exit code {exit_code}: if port={settings.port} is in use, choose another"
+        )

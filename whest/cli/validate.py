@@ -1,4 +1,4 @@
-"""`job=validate`: from a composed config to the checks, their list on the console and as JSON."""
+"""`job=validate`: check the config's estimator, print the findings and save them as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,13 +25,13 @@ FILE = "validation.json"
 
 def validate(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     if worst(carry_out_validation(config, folder, overrides, open_console())) == "fail":
-        raise JobFailedError("the estimator doesn't keep the contract: see the list above")
+        raise JobFailedError("the estimator breaks the contract: see the failed checks above")
 
 
 def carry_out_validation(
     config: Mapping[str, Any], folder: Path, overrides: Sequence[str], console: Console
 ) -> list[Finding]:
-    """Validate the config's estimator under its round's rules; what was found is printed and saved."""
+    """Check the estimator under the rules of its round, print the findings and save them."""
     settings = read_settings(config)
     prepare_jax(settings)
     if config["task"]["name"] != "whitebox":

@@ -1,4 +1,4 @@
-"""A comparison: entrants on the same MLPs, each against the first, with a verdict in words."""
+"""A comparison: runs on the same cases, each against the first, with a verdict in words."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +18,7 @@ Case = tuple[int, str]
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """The config's `compare`."""
+    """The `compare` part of the config."""
 
     runs: list[str] | None
     seeds: list[int] | None
@@ -31,7 +31,7 @@ class CompareOptions:
 
 @dataclass(frozen=True)
 class Side:
-    """One name's scores: a run's, or the mean over an estimator's seeds."""
+    """The scores of one run, or the means over the seeds of one estimator."""
 
     name: str
     scores: Float[np.ndarray, " mlp"]
@@ -94,7 +94,7 @@ class Comparison:
     protocol_hash: str
     title: str
     unit: str
-    """What a case is."""
+    """The name of a case: MLP, question, block."""
     cases: tuple[str, ...]
     sides: tuple[Side, ...]
     pairs: tuple[Pair, ...]
@@ -102,7 +102,7 @@ class Comparison:
     notes: tuple[str, ...]
     sources: tuple[str, ...]
     confidence: float
-    """With which all intervals hold together."""
+    """The probability that all intervals hold together."""
 
     def to_json(self) -> Json:
         return {
@@ -134,10 +134,10 @@ class Comparison:
 
 
 def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
-    """Every side against the first; k comparisons share the error, so that all intervals hold together."""
+    """Compare every side with the first. The k comparisons share the error, so that all intervals hold together."""
     refuse_other_protocols([(one.name, one.report["run_meta"]["protocol"]) for one in entrants])
-    told = entrants[0].case_score
-    metric, unit = options.metric or told["field"], told["unit"]
+    default = entrants[0].case_score
+    metric, unit = options.metric or default["field"], default["unit"]
     shared, notes = shared_cases(entrants)
     sides = [_side(name, group, shared, metric) for name, group in _groups(entrants, options.by)]
     if len(sides) < 2:
@@ -145,7 +145,7 @@ def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
             "compare.by=estimator leaves one estimator: add another to compare.runs, or use compare.by=run"
         )
     level = 1 - (1 - options.confidence) / (len(sides) - 1)
-    lower = told["direction"] == "lower" if metric == told["field"] else metric != "accuracy"
+    lower = default["direction"] == "lower" if metric == default["field"] else metric != "accuracy"
     first, *others = sides
     pairs = [
         Pair(first, b, Paired(first.scores, b.scores, lower, level, options.resamples, options.bootstrap_seed), unit)
@@ -170,10 +170,11 @@ def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
 
 
 def shared_cases(entrants: Sequence[Entrant]) -> tuple[list[Case], tuple[str, ...]]:
-    """The cases that every run finished; an interrupted run has fewer."""
+    """The cases that every run finished, and a note if an interrupted run has fewer."""
     shared = set.intersection(*(set(one.cases) for one in entrants))
     if not shared:
-        raise ConfigError("compare.runs: the runs were interrupted, and nothing is finished in all of them")
+        unit = entrants[0].case_score["unit"]
+        raise ConfigError(f"compare.runs: no {unit} is finished in all of these runs; leave out the interrupted ones")
     most = max(len(one.cases) for one in entrants)
     unit = entrants[0].case_score["unit"]
     note = f"{len(shared)} of {most} {unit}s are in every run; only those are compared"
@@ -196,7 +197,7 @@ def _groups(entrants: Sequence[Entrant], by: str) -> list[tuple[str, list[Entran
 
 
 def family_name(group: Sequence[Entrant]) -> str:
-    """The name its members share, without their seed and number."""
+    """The common name of the members, without their seed and number."""
     words = [word for word in group[0].name.split() if not word.startswith(("seed=", "("))]
     return " ".join(words)
 
@@ -211,25 +212,26 @@ def _scores(one: Entrant, shared: Sequence[Case], metric: str) -> Float[np.ndarr
     known = sorted(key for key, value in one.cases[shared[0]].items() if isinstance(value, int | float))
     if metric not in known:
         raise ConfigError(
-            f"compare.metric={metric} is not a figure of {one.name}'s report; there are: {', '.join(known)}"
+            f"compare.metric={metric} is not a figure of {one.name}'s report: choose one of {', '.join(known)}"
         )
     scores = [one.cases[case].get(metric) for case in shared]
     if any(score is None for score in scores):
         raise ConfigError(
-            f"compare.metric={metric}: {one.name} has {one.case_score['unit']}s without it ({one.source})"
+            f"compare.metric={metric} is missing for some {one.case_score['unit']}s of {one.name} ({one.source}): "
+            "choose another figure"
         )
     return np.array(scores, dtype=np.float64)
 
 
 def split_errors(entrants: Sequence[Entrant], shared: Sequence[Case]) -> tuple[tuple[Split, ...], list[str]]:
-    """Bias and noise of every estimator that is there with two seeds or more, and why some can't be split."""
+    """Bias and noise of every estimator with two or more seeds, and notes why some can't be split."""
     splits, notes = [], []
     for name, group in _groups(entrants, "estimator"):
         by_seed = list({str(one.seed): one for one in group}.values())
         if len(by_seed) < 2 or "final_layer_mse" not in by_seed[0].cases[shared[0]]:
             continue
         if any(one.answers is None for one in by_seed):
-            notes.append(f"{name}: bias and noise can't be told apart without predictions.npz beside every report")
+            notes.append(f"{name}: to separate bias and noise, every report needs predictions.npz beside it")
             continue
         kept = [case for case in shared if all(case[0] in (one.answers or {}) for one in by_seed)]
         if not kept:
@@ -238,7 +240,7 @@ def split_errors(entrants: Sequence[Entrant], shared: Sequence[Case]) -> tuple[t
         mses = np.array([_scores(one, kept, "final_layer_mse") for one in by_seed])
         floors = [by_seed[0].cases[case]["truth_floor_mse"] for case in kept]
         if None in floors:
-            notes.append(f"{name}: the truth's own noise is not known and counts as bias")
+            notes.append(f"{name}: the truth's noise is not known, so it counts as bias")
         splits.append(Split(name, split_error(mses, answers, np.array([floor or 0.0 for floor in floors]))))
     return tuple(splits), notes
 

@@ -1,4 +1,4 @@
-"""Who is compared: runs that were recorded, and estimators to run now; all read into the same thing before any work."""
+"""The entrants of a comparison: recorded runs, and estimators to run now."""
 
 import json
 import re
@@ -19,7 +19,7 @@ RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Entrant:
-    """One run's report, and its answers where they were kept."""
+    """One run's report, and its answers if they were saved."""
 
     name: str
     source: str
@@ -41,7 +41,7 @@ class Entrant:
 
     @property
     def family(self) -> str:
-        """What its replicates share: everything about the estimator but its seed."""
+        """The same for all seeds of one estimator: its description without the seed."""
         knobs = {key: value for key, value in self.estimator["knobs"].items() if key != "seed"}
         return json.dumps([{**self.estimator, "knobs": knobs}], sort_keys=True)
 
@@ -51,7 +51,7 @@ class Entrant:
 
     @property
     def case_score(self) -> Json:
-        """By which figure its cases are compared, unless another is asked for."""
+        """The figure that compares its cases, unless the config chooses another."""
         return case_score(self.report["results"])
 
 
@@ -69,7 +69,7 @@ def is_choice(text: str, estimators: Sequence[str]) -> bool:
 
 
 def read_choice(text: str) -> Choice:
-    """`monte_carlo seed=1`: an estimator's name, or a file of one, then its knobs."""
+    """Read `monte_carlo seed=1`: an estimator's name or file, then its knobs."""
     name, *knobs = text.split()
     chosen = ("estimator=file", f"estimator.path={name}") if name.endswith(".py") else (f"estimator={name}",)
     wrong = [word for word in knobs if "=" not in word]
@@ -84,7 +84,7 @@ def _knob(word: str) -> str:
 
 
 def read_entrants(text: str, tracking: MlflowTracking | None, estimators: Sequence[str]) -> list[Entrant]:
-    """The runs behind one word of `compare.runs`: several for a sweep's folder, one for anything else."""
+    """The runs of one word of `compare.runs`: several for a sweep's folder, else one."""
     path = Path(text)
     if RUN_ID.fullmatch(text) and not path.exists():
         return [_from_mlflow(text, tracking)]
@@ -92,12 +92,12 @@ def read_entrants(text: str, tracking: MlflowTracking | None, estimators: Sequen
         jobs = sorted((job for job in path.iterdir() if job.name.isdigit()), key=lambda job: int(job.name))
         found = [job / "report.json" for job in jobs if (job / "report.json").exists()]
         if not found:
-            raise ConfigError(f"compare.runs has {text}: no report.json there, nor in folders of a sweep's jobs")
+            raise ConfigError(f"compare.runs has {text}: neither it nor a sweep's job in it has a report.json")
         return [_from_file(report, str(report.parent)) for report in found]
     report = path / "report.json" if path.is_dir() else path
     if not report.is_file():
         raise ConfigError(
-            f"compare.runs has {text!r}: neither a file or folder, nor an MLflow run id, nor an estimator "
+            f"compare.runs has {text!r}, which is no file or folder, no MLflow run id and no estimator "
             f"({', '.join(estimators)})"
         )
     return [_from_file(report, text)]
@@ -119,7 +119,7 @@ def _from_mlflow(run_id: str, tracking: MlflowTracking | None) -> Entrant:
 
 
 def entrant(recorded: RecordedRun, answers: Answers | None, source: str) -> Entrant:
-    """A run that can be compared: as it was recorded, with cases in it."""
+    """Make an entrant of a run. A run that was changed, or has no cases, is refused."""
     if recorded.problem is not None:
         raise ConfigError(f"compare.runs has {source}: {recorded.problem}")
     if not recorded.rows:
@@ -129,7 +129,7 @@ def entrant(recorded: RecordedRun, answers: Answers | None, source: str) -> Entr
 
 
 def named(entrants: Sequence[Entrant]) -> list[Entrant]:
-    """Names that tell them apart: the estimator's; where that is shared its differing knobs; at last a number."""
+    """Give every entrant its own name: the estimator's name, the knobs that differ, and a number if still needed."""
     names = [entrant.name for entrant in entrants]
     for name in {name for name in names if names.count(name) > 1}:
         same = [i for i, other in enumerate(names) if other == name]
@@ -145,12 +145,12 @@ def named(entrants: Sequence[Entrant]) -> list[Entrant]:
 
 
 def refuse_other_protocols(protocols: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-    """Scores under other rules, or of other MLPs, aren't comparable: say what differs."""
+    """Scores under different rules, or of different MLPs, are not comparable: the error names the differences."""
     (first, reference), *others = protocols
     for name, protocol in others:
         if protocol_hash(protocol) != protocol_hash(reference):
             raise ConfigError(
-                f"{first} and {name} can't be compared, their protocols differ in {_differences(reference, protocol)}"
+                f"{first} and {name} can't be compared: their protocols differ in {_differences(reference, protocol)}"
             )
 
 

@@ -1,4 +1,4 @@
-"""A comparison as people see it: on the console, as a figure, as a page."""
+"""How a comparison is shown: on the console, as a figure, as a page."""
 
 from pathlib import Path
 
@@ -83,7 +83,7 @@ def between(interval: Interval | None) -> str:
 
 
 def draw_comparison(comparison: Comparison) -> Figure:
-    """Left, every case's two scores; right, the ratios with their intervals."""
+    """Left: the two scores of every case. Right: the ratios with their intervals."""
     drawn = Figure(figsize=(10, 4.3), layout="constrained")
     left, right = drawn.subplots(1, 2)
     for axes in (left, right):
@@ -118,13 +118,14 @@ def draw_ratios(axes: Axes, comparison: Comparison) -> None:
         _draw_ratio(axes, place, pair)
     axes.axvline(1, color=INK, linewidth=0.8)
     if all(pair.paired.ratio_interval is not None and pair.paired.ratio_interval.low > 0 for pair in shown):
-        axes.set_xscale("log")  # half and double are as far from one
+        axes.set_xscale("log")  # so that half and double are equally far from 1
     axes.set_yticks(range(len(shown)), [page.literal(pair.b.name) for pair in shown])
     axes.set_ylim(-0.8, len(shown) - 0.2)
     axes.invert_yaxis()
     name = page.literal(comparison.sides[0].name)
     axes.set(
-        xlabel=f"mean of {name} over mean of the other", title=f"Ratios, {100 * comparison.confidence:g} % together"
+        xlabel=f"mean of {name} over mean of the other",
+        title=f"Ratios; all intervals hold with {100 * comparison.confidence:g} %",
     )
 
 
@@ -158,7 +159,7 @@ def comparison_page(comparison: Comparison, command: str) -> page.Page:
     ]
     if comparison.splits:
         rows = [split_row(split) for split in comparison.splits]
-        blocks.append(page.Table(SPLIT_COLUMNS, rows, "What of the error is bias, and what averages out over seeds"))
+        blocks.append(page.Table(SPLIT_COLUMNS, rows, "Bias, and the noise that averages out over seeds"))
     blocks += [page.Text(note) for note in comparison.notes]
-    blocks.append(page.Code(command, "how to repeat it"))
+    blocks.append(page.Code(command, "The command that repeats it."))
     return page.Page(" against ".join(s.name for s in comparison.sides), comparison.title, blocks, kind="comparison")

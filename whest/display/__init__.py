@@ -1,1 +1,1 @@
-"""What people see of a run: console, progress, tables and pictures."""
+"""How a run is shown: console, progress, tables and pictures."""

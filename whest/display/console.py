@@ -1,4 +1,4 @@
-"""What a person reads when a job is done: rich on a terminal, plain text elsewhere."""
+"""The report of a finished job on the console: rich text on a terminal, plain text elsewhere."""
 
 from pathlib import Path
 
@@ -10,18 +10,17 @@ from whest.notation import plus_minus, short_path
 from whest.report import AnyReport
 
 PLAIN_WIDTH = 120
-
 NO_SCORE = "[bold red]there is no score[/]"
 
 
 def open_console() -> Console:
-    """Standard output: in colour on a terminal, plain and of a fixed width in a pipe."""
+    """Standard output: with colours on a terminal, plain and with a fixed width in a pipe."""
     console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH, no_color=True)
 
 
 def say(sentence: str) -> None:
-    """One plain line."""
+    """Print one plain line."""
     open_console().print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -68,7 +67,7 @@ def _print_places(report: AnyReport, folder: Path, console: Console) -> None:
     made = [name for name in files if (folder / name).exists()]
     figures = ["figures/"] if (folder / "figures").exists() else []
     console.print(f"saved    {short_path(folder)}: {', '.join([*made, *figures])}", soft_wrap=True)
-    console.print(f"protocol {report.meta.protocol_hash}: scores are comparable where this is the same")
+    console.print(f"protocol {report.meta.protocol_hash}: scores are comparable if this is the same")
     step = report.view.next_step(report)
     if step is not None:
         console.print(f"next     {step}", soft_wrap=True)

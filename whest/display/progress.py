@@ -1,4 +1,4 @@
-"""How far long work is: bars with rate and time left on a terminal, silence elsewhere."""
+"""Progress of long work: bars with rate and time left on a terminal, nothing elsewhere."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -20,7 +20,7 @@ from whest.progress import Expected, S, SilentProgress, T
 
 
 class _RateColumn(ProgressColumn):
-    """Finished steps a second, where steps are samples."""
+    """The number of samples per second."""
 
     def render(self, task: Task) -> Text:
         if not task.fields.get("rated") or not task.speed:
@@ -29,7 +29,7 @@ class _RateColumn(ProgressColumn):
 
 
 class BarProgress:
-    """Bars on the terminal, gone when the work is done."""
+    """Bars on the terminal, which vanish when the work is done."""
 
     def __init__(self, console: Console) -> None:
         columns = (
@@ -65,5 +65,5 @@ class BarProgress:
 
 
 def open_progress(console: Console) -> BarProgress | SilentProgress:
-    """Bars where somebody watches."""
+    """Bars on a terminal, else nothing."""
     return BarProgress(console) if console.is_terminal else SilentProgress()

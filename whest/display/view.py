@@ -1,4 +1,4 @@
-"""The base class of every task's view, with what views share: text, HTML, a table of figures, pictures."""
+"""The base class of all views, with their common parts: text, HTML, a table of figures, pictures."""
 
 import base64
 import io
@@ -24,7 +24,7 @@ R = TypeVar("R", bound=AnyReport)
 
 
 class View(ABC, Generic[R]):
-    """How a task's reports look: on the console, in pictures, on a page, in MLflow. See `whest.report.ReportView`."""
+    """Shows a task's reports: on the console, in pictures, on a page, in MLflow. See `whest.report.ReportView`."""
 
     files: ClassVar[tuple[str, ...]]
 
@@ -63,14 +63,14 @@ class View(ABC, Generic[R]):
         return "\n".join([_plain(self.title(report)), *lines, *complaints])
 
     def html(self, report: R) -> str:
-        """The figures, what went wrong, and the first picture."""
+        """The figures, the problems and the first picture."""
         table = html_table((), self._headline_rows(report), caption=_plain(self.title(report)), left=3)
         complaints = "".join(f"<p>{escape(_plain(line))}</p>" for line in self.complaints(report))
         drawn = [_image(framed(draw, title), name) for name, (title, draw) in [*self.drawings(report).items()][:1]]
         return table + complaints + "".join(drawn)
 
     def table(self, report: R) -> "DataFrame":
-        """One row per case, named by it; figures as numbers."""
+        """One row per case, with the case's name as index; figures as numbers."""
         from pandas import DataFrame
 
         frame = DataFrame(self.case_figures(report))
@@ -89,14 +89,14 @@ class View(ABC, Generic[R]):
 
 
 class Pictures(dict[str, Figure]):
-    """Pictures by name, which a notebook shows one below the other."""
+    """Pictures by name. A notebook shows them one below the other."""
 
     def _repr_html_(self) -> str:
         return "".join(_image(figure, name) for name, figure in self.items())
 
 
 AnyView = View[Any]
-"""A view of whichever task."""
+"""A view of any task."""
 
 
 def _plain(markup: str) -> str:

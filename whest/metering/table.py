@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from whest.metering.elementwise import COMPLEX, DOUBLE, HALF, ONE, SEVERAL
 from whest.metering.prices import FORMULAS, FREE, LAPACK, REFUSED
@@ -61,7 +60,8 @@ def _repeated() -> str:
 
 def _formulas() -> str:
     found: dict[str, list[str]] = defaultdict(list)
-    for name, formula in {**FORMULAS, **REGION_FORMULAS}.items():
+    every: dict[str, Callable[..., float]] = {**FORMULAS, **REGION_FORMULAS}
+    for name, formula in every.items():
         if name not in NAMED:
             found[_told(formula)].append(name)
     rows = [(_names(names), text, "× 4" if set(names) & {*LAPACK, "dot_general", "conv_general_dilated"} else "")
@@ -69,7 +69,7 @@ def _formulas() -> str:
     return "Others:\n\n" + _rows(("operation", "price in float32", "complex"), rows)
 
 
-def _told(formula: Callable[..., Any]) -> str:
+def _told(formula: Callable[..., float]) -> str:
     return (formula.__doc__ or "").strip().splitlines()[0].rstrip(".")
 
 

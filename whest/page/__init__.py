@@ -1,4 +1,4 @@
-"""A page: what a run, a sweep, a comparison or a board shows, as one HTML file that needs nothing else."""
+"""Pages of runs, sweeps, comparisons and boards: one HTML file each, which loads nothing else."""
 
 from whest.page.blocks import (
     Block,

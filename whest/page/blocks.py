@@ -1,4 +1,4 @@
-"""What a page is made of. Every string here is plain text: rendering escapes it, wherever it came from."""
+"""The blocks of a page. Every string is plain text, which rendering escapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,13 +7,12 @@ from typing import Literal
 from matplotlib.figure import Figure
 
 Tone = Literal["plain", "good", "warn", "bad"]
-
 Value = str | float | int | bool | None
 
 
 @dataclass(frozen=True)
 class Fact:
-    """A figure with its name, and a word on how to read it."""
+    """A figure with its name, and a short note that explains it."""
 
     label: str
     value: str
@@ -23,7 +22,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Headline:
-    """The one figure the page is about, and the few that stand beside it."""
+    """The main figure of the page, and a few figures beside it."""
 
     label: str
     value: str
@@ -34,7 +33,7 @@ class Headline:
 
 @dataclass(frozen=True)
 class Gauge:
-    """A share of something that ought not to pass 1; below `floor` less makes no difference."""
+    """A share that should not exceed 1. Below `floor`, a smaller share gains nothing."""
 
     label: str
     share: float
@@ -44,21 +43,22 @@ class Gauge:
 
 @dataclass(frozen=True)
 class Column:
-    """A table's column. What isn't told is found from the cells: numbers stand to the right."""
+    """A column of a table."""
 
     name: str
     note: str = ""
-    """Shown where the column's name alone would not be understood."""
+    """An explanation of the name, shown when the pointer is over it."""
     is_numeric: bool | None = None
+    """Whether to align it to the right; None: decided from the cells."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell that reads otherwise than it sorts, links somewhere, or stands out."""
+    """A cell with its own sort value, link or colour."""
 
     text: str
     sort: Value = None
-    """What it sorts by; the text itself where this is null."""
+    """The value to sort by; None: the text itself."""
     href: str | None = None
     """A relative path, or an http(s) address."""
     tone: Tone = "plain"
@@ -66,7 +66,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; the reader sorts them by any column."""
+    """A table. The reader can sort it by any column."""
 
     columns: Sequence[Column | str]
     rows: Sequence[Sequence[Value | Cell]]
@@ -75,13 +75,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """A chart, drawn by matplotlib (or the SVG of one). `alt` says what a reader who can't see it should know."""
+    """A chart of matplotlib, or its SVG. `alt` describes it for readers who can't see it."""
 
     figure: Figure | str
     alt: str
     caption: str = ""
     size: Literal["small", "normal", "wide"] = "normal"
-    """How many stand beside each other where there is room: four, two, one."""
+    """At most four, two or one of these sizes are placed side by side."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Code:
-    """Text to copy, or output as it came. A folded one opens on a click."""
+    """Text to copy, or program output. A folded block opens with a click."""
 
     text: str
     caption: str = ""
@@ -123,7 +123,7 @@ Block = Headline | Gauge | Table | Picture | Text | Code | Facts | Section
 
 @dataclass(frozen=True)
 class Page:
-    """A whole page. It names no folder, so that the file may lie anywhere."""
+    """A whole page. It contains no absolute paths, so the file can be moved."""
 
     title: str
     subtitle: str

@@ -1,6 +1,6 @@
-"""Figures for pages: drawn by matplotlib, written as SVG whose colours and type are the page's own.
+"""Figures for pages: drawn by matplotlib, written as SVG with the colours and fonts of the page.
 
-A figure drawn in the palette's colours follows the theme, since each becomes a CSS variable.
+Each colour of the palette becomes a CSS variable, so a figure follows the page's light or dark theme.
 """
 
 import io
@@ -19,16 +19,11 @@ from matplotlib.figure import Figure
 from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 
 WIDTH = 4.5
-"""Inches: on a phone a point is then about a pixel, so labels stay readable."""
-
+"""In inches. On a phone, a point is then about a pixel, so labels stay readable."""
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
-
 XML = "{http://www.w3.org/XML/1998/namespace}"
-
 URL = re.compile(r"url\(#([^)]+)\)")
-
 LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
-
 TEXTUAL = ("text", "tspan", "title", "desc")
 
 NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "grid"} | {
@@ -36,7 +31,6 @@ NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "gr
 }
 
 VARIABLES = {colour: f"var(--{name})" for colour, name in NAMES.items()} | {"#000000": "var(--ink)"}
-
 ACTIVE = {f"{SVG}{name}" for name in ("script", "foreignObject", "a", "animate", "set", "style")}
 
 STYLE: dict[Any, Any] = {
@@ -56,14 +50,14 @@ STYLE: dict[Any, Any] = {
 
 
 def new_figure(height: float = 3.2) -> tuple[Figure, Axes]:
-    """An empty chart in the house's style."""
+    """An empty chart in whest's style."""
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         return figure, _plain_axes(figure)
 
 
 def new_small_figure() -> tuple[Figure, Axes]:
-    """One of many, with margins that fit short labels: laying each out anew would take longer than drawing it."""
+    """A small chart with fixed margins for short labels: computing its layout would take longer than drawing it."""
     with mpl.rc_context(STYLE | {"font.size": 8, "xtick.major.size": 2, "ytick.major.size": 2}):
         figure = Figure(figsize=(1.9, 1.7))
         figure.subplots_adjust(left=0.2, right=0.97, bottom=0.14, top=0.97)
@@ -79,14 +73,14 @@ def _plain_axes(figure: Figure) -> Axes:
 
 
 def literal(text: str, longest: int = 48) -> str:
-    """Somebody's words as a label: no formula, no control character, no longer than a chart bears."""
+    """Text from a user as a label: without formulas and control characters, and not too long for a chart."""
     words = "".join(char if unicodedata.category(char)[0] != "C" else " " for char in text)
     short = words if len(words) <= longest else words[: longest - 1] + "…"
     return short.replace("\\", "/").replace("$", r"\$")
 
 
 def draw_gauge(share: float, floor: float | None) -> Figure:
-    """A bar from 0 to 1, filled to `share`; the part below the floor is marked, since it costs nothing."""
+    """A bar from 0 to 1, filled to `share`, with a line at the floor: the part below it costs nothing."""
     figure, axes = new_figure(height=0.6)
     axes.grid(visible=False)
     axes.spines[["left", "bottom"]].set_visible(False)
@@ -104,7 +98,7 @@ def draw_gauge(share: float, floor: float | None) -> Figure:
 
 
 def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
-    """The figure as an SVG element to stand inside HTML: the page's colours, ids by its number, nothing active."""
+    """The figure as an SVG element for HTML: the page's colours, ids from its number, no scripts or links."""
     root = ElementTree.fromstring(figure if isinstance(figure, str) else _write_svg(figure))
     if root.tag != f"{SVG}svg":
         raise ValueError(f"a picture must be an SVG element, got {root.tag}")
@@ -128,13 +122,13 @@ def _write_svg(figure: Figure) -> str:
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with mpl.rc_context(STYLE | {"svg.hashsalt": "whest"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # text stays text: the reader's fonts draw it
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # text stays text: the browser's fonts draw it
         figure.savefig(file, format="svg", transparent=True, metadata=nothing)
     return file.getvalue()
 
 
 def _remove_active(element: ElementTree.Element) -> None:
-    """Nothing that runs or leads away, and nothing that isn't SVG."""
+    """Remove scripts, links, animations, and all elements that are not SVG."""
     for child in list(element):
         if child.tag in ACTIVE or not str(child.tag).startswith(SVG):
             element.remove(child)
@@ -143,7 +137,7 @@ def _remove_active(element: ElementTree.Element) -> None:
 
 
 def _references(name: str, value: str) -> list[str]:
-    """The ids an attribute points to: a link to `#id`, or `url(#id)` in any other."""
+    """The ids that an attribute refers to: `#id` in a link, `url(#id)` in any other."""
     return [value[1:]] if name.endswith("href") and value.startswith("#") else URL.findall(value)
 
 
@@ -168,7 +162,7 @@ def _rewrite(name: str, value: str, ids: Mapping[str, str]) -> str:
 
 
 def _share_styles(root: ElementTree.Element) -> None:
-    """A style that all of a group's points carry is said once, on the group."""
+    """If all points of a group have the same style, move it to the group. This makes the page smaller."""
     for group in root.iter("g"):
         styles = {child.get("style") for child in group}
         if len(group) > 1 and len(styles) == 1 and all(child.tag == "use" for child in group):

@@ -1,6 +1,6 @@
-"""Drawing that every task shares: a picture's frame and scale, the cases in order, shares of the FLOPs.
+"""Common parts of all pictures: frame and scale, the scores of the cases, shares of the FLOPs.
 
-Pictures are drawn from the report's own document, so that a run of last month can be drawn as well.
+Pictures are drawn from report.json, so that old runs can be drawn too.
 """
 
 import math
@@ -17,11 +17,11 @@ from whest.page.palette import ACCENT, ALARM, GRID, INK
 
 Draw = Callable[[Axes], None]
 LEAST_BARS = 7
-"""Room for so many, so that one bar alone is no thicker than the others."""
+"""There is always room for this many bars, so that a single bar is not thicker."""
 
 
 def save_figures(drawings: Mapping[str, tuple[str, Draw]], subject: str, folder: Path) -> list[Path]:
-    """Draw each picture into the folder; `subject` ends its title. No drawings, no folder."""
+    """Draw each picture into the folder, with `subject` at the end of its title. No drawings, no folder."""
     on = subject.replace("$", r"\$")
     if drawings:
         folder.mkdir(parents=True, exist_ok=True)
@@ -34,7 +34,7 @@ def _save(draw: Draw, title: str, path: Path) -> Path:
 
 
 def framed(draw: Draw, title: str) -> Figure:
-    """A picture in the house's frame."""
+    """A picture with whest's frame and the title."""
     figure = Figure(figsize=(7, 4.3), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
@@ -46,9 +46,9 @@ def framed(draw: Draw, title: str) -> Figure:
 
 
 def draw_case_scores(axes: Axes, results: Json) -> None:
-    """Each case's part in the score, in order; failed ones stand out."""
-    told = case_score(results)
-    field, measure = told["field"], told["label"]
+    """The score of each case, in order. Failed cases have another colour."""
+    by_case = case_score(results)
+    field, measure = by_case["field"], by_case["label"]
     rows = sorted(case_rows(results), key=lambda row: math.inf if row[field] is None else row[field])
     scores = np.array([row[field] for row in rows], dtype=float)
     failed = np.array([has_failed(row) for row in rows])
@@ -58,7 +58,7 @@ def draw_case_scores(axes: Axes, results: Json) -> None:
     for is_chosen, colour, label in ((~failed, ACCENT, "answered"), (failed, ALARM, "failed")):
         if is_chosen.any():
             axes.plot(places[is_chosen], scores[is_chosen], "o", markersize=4.5, color=colour, label=label)
-    axes.set(xlabel=f"{told['unit']}s, in order of score", ylabel=measure)
+    axes.set(xlabel=f"{by_case['unit']}s, in order of score", ylabel=measure)
     set_scale(axes, scores[np.isfinite(scores)])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False)
@@ -67,7 +67,7 @@ def draw_case_scores(axes: Axes, results: Json) -> None:
 def draw_shares(
     axes: Axes, flops: Sequence[tuple[str, float]], total: float, colours: Sequence[str], label: str
 ) -> None:
-    """What each took of the FLOPs, the dearest on top; its share is written beside the bar."""
+    """A bar for each part's FLOPs, the largest on top, with its share beside the bar."""
     bars = axes.barh([name for name, _ in flops], [spent for _, spent in flops], color=colours, height=0.6)
     axes.bar_label(bars, [f"{spent / total:.2%}" for _, spent in flops], padding=4, color=INK)
     axes.grid(visible=False, axis="y")
@@ -81,7 +81,7 @@ def draw_shares(
 
 
 def set_scale(axes: Axes, values: np.ndarray) -> str:
-    """Logarithmic where every value has a logarithm; its labels as people type them, which is also cheap to draw."""
+    """Use a logarithmic scale if all values are positive. Its plain labels (1e-06) are fast to draw."""
     known = values[np.isfinite(values)]
     if not known.size or not (known > 0).all():
         return "linear"

@@ -1,4 +1,4 @@
-"""What went wrong, and what an estimator printed: a stranger's text, shown as text and never more of it than helps."""
+"""Failures and printed output on a page. This is a stranger's text: it is shortened and shown as plain text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ MAX_KINDS, MAX_NAMES, MAX_CHARACTERS = 8, 12, 6000
 
 
 def failure_words(flags: Mapping[str, Any]) -> str:
-    """A row's or a suite's failures by name; where they are counted, with their number."""
+    """The names of a row's failures, or of a suite's failures with their counts."""
     words = [
         name.replace("_", " ") + (f" {value}" if not isinstance(value, bool) else "")
         for name, value in flags.items()
@@ -20,14 +20,14 @@ def failure_words(flags: Mapping[str, Any]) -> str:
 
 
 def failure_blocks(rows: Sequence[Json]) -> list[Block]:
-    """Failures of one kind together; then output, each text once."""
+    """One block per kind of failure, then one block per different output."""
     failed = [row for row in rows if has_failed(row)]
     kinds = gather(failed, lambda row: (failure_words(row), (row.get("error") or {}).get("message", "")))
     printed = gather([row for row in rows if row.get("output")], lambda row: row["output"])
     blocks: list[Block] = []
     for (words, message), members in list(kinds.items())[:MAX_KINDS]:
-        said = f": {shorten(message, 1000)}" if message else ""
-        blocks.append(Text(f"{words}{said} ({_names(members)})", "bad"))
+        details = f": {shorten(message, 1000)}" if message else ""
+        blocks.append(Text(f"{words}{details} ({_names(members)})", "bad"))
         if members[0].get("traceback"):
             blocks.append(Code(shorten(members[0]["traceback"]), f"{words}: why", is_folded=len(kinds) > 1))
     for output, members in list(printed.items())[:MAX_KINDS]:
@@ -37,7 +37,7 @@ def failure_blocks(rows: Sequence[Json]) -> list[Block]:
 
 
 def gather(rows: Sequence[Json], key: Any) -> dict[Any, list[Json]]:
-    """Rows with the same key, in the order they first came."""
+    """The rows of each key, in the order of their first appearance."""
     groups: dict[Any, list[Json]] = {}
     for row in rows:
         groups.setdefault(key(row), []).append(row)
@@ -45,7 +45,7 @@ def gather(rows: Sequence[Json], key: Any) -> dict[Any, list[Json]]:
 
 
 def shorten(text: str, longest: int = MAX_CHARACTERS) -> str:
-    """Beginning and end, and how much lies between: a traceback's last line is the one that matters."""
+    """The beginning and the end of a long text. The last line of a traceback is the important one."""
     if len(text) <= longest:
         return text
     half = longest // 2

@@ -1,4 +1,4 @@
-"""Where the FLOPs went: by namespace, by operation, and every operation in a table."""
+"""The FLOPs on a page: by namespace, by operation, and all operations in a table."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +12,7 @@ SHOWN_BARS = 7
 
 
 def operations_of(results: Json) -> list[tuple[str, str, Json]]:
-    """Namespace, operation and what it spent over all cases, the largest first."""
+    """Namespace, operation and its cost over all cases, the largest first."""
     spaces = results["breakdowns"]["estimator"]["by_namespace"]
     rows = [
         (namespace.removeprefix("estimator."), name, spent)
@@ -23,10 +23,10 @@ def operations_of(results: Json) -> list[tuple[str, str, Json]]:
 
 
 def flop_blocks(results: Json, n_shares: int, label: str) -> list[Block]:
-    """In charts each figure is shared out over so many; the label says over what."""
+    """Two charts and a table. Charts divide each figure by `n_shares`; the label names the unit, "FLOPs per MLP"."""
     rows, total = operations_of(results), results["breakdowns"]["estimator"]["flops_used"]
     if not total:
-        return [Text("Nothing that was run costs a FLOP.")]
+        return [Text("No operation of this run costs FLOPs.")]
     spaces: dict[str, float] = {}
     for namespace, _, spent in rows:
         spaces[namespace] = spaces.get(namespace, 0) + spent["flops_used"]
@@ -43,7 +43,7 @@ def flop_blocks(results: Json, n_shares: int, label: str) -> list[Block]:
 def _share_picture(
     by: str, rows: Sequence[tuple[str, str, float]], total: float, n: int, colours: Mapping[str, str], label: str
 ) -> Picture:
-    """Bars of one kind; each row has a name, a namespace and FLOPs over all cases."""
+    """A chart of bars. Each row has a name, a namespace and its FLOPs over all cases."""
     costly = [(name, space, spent / n) for name, space, spent in rows if spent]
     dear = costly[:SHOWN_BARS]
     chart, axes = new_figure()
@@ -51,7 +51,7 @@ def _share_picture(
     draw_shares(axes, flops, total, [colours[space] for _, space, _ in dear], label)
     listed = ", ".join(f"{name} {spent / total:.1%}" for name, _, spent in dear[:3])
     those = f", the {len(dear)} largest of {len(costly)}" if len(dear) < len(costly) else ""
-    colour = "; a colour a namespace" if by == "operation" else ""
+    colour = "; one colour per namespace" if by == "operation" else ""
     return Picture(chart, f"{label} by {by}: {listed}.", f"By {by}{those}{colour}.")
 
 
@@ -64,7 +64,7 @@ def _operation_table(rows: Sequence[tuple[str, str, Json]], total: float) -> Tab
     ]
     timed = [Column("seconds", "in the kernel, over all cases")] if is_timed else []
     columns: list[Column | str] = ["namespace", "operation", "FLOPs", "share", "calls", *timed]
-    return Table(columns, cells, "Every operation, over all cases. Press a column's name to sort by it.")
+    return Table(columns, cells, "All operations, over all cases. Click on a column's name to sort by it.")
 
 
 def percent(share: float) -> Cell:

@@ -1,4 +1,4 @@
-"""From a page to one HTML file. All text is escaped, and a policy in the file forbids every script but ours."""
+"""Render a page as one HTML file. All text is escaped, and a policy in the file allows only whest's own script."""
 
 import base64
 import hashlib
@@ -19,9 +19,8 @@ from whest.page.blocks import Block, Cell, Column, Gauge, Page, Picture, Section
 from whest.page.charts import draw_gauge, svg_of
 
 TEMPLATES = Path(__file__).parent / "templates"
-
 BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
-"""They turn the text around them, so that a name could pose as another."""
+"""These characters change the direction of text, so that one name could look like another."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def save_page(page: Page, path: Path) -> Path:
 
 
 def group_pictures(blocks: Any) -> list[tuple[str, list[Block]]]:
-    """Neighbouring pictures of one size share a grid; every other block stands alone."""
+    """Put neighbouring pictures of the same size into one group; every other block is alone in its group."""
     groups: list[tuple[str, list[Block]]] = []
     for block in blocks:
         kind = f"pictures {block.size}" if isinstance(block, Picture) else type(block).__name__.lower()
@@ -77,7 +76,7 @@ def anchor(title: str) -> str:
 
 
 def table_cells(table: Table) -> tuple[list[tuple[Column, bool]], list[list[ShownCell]]]:
-    """Columns, each with whether it is of numbers, and cells with what they show and sort by."""
+    """The columns, each with whether it is numeric, and the cells with their text and sort value."""
     columns = [column if isinstance(column, Column) else Column(column) for column in table.columns]
     wrong = next((row for row in table.rows if len(row) != len(columns)), None)
     if wrong is not None:
@@ -122,7 +121,7 @@ def _is_number(value: Value) -> bool:
 
 
 def _safe_href(href: str | None) -> str | None:
-    """Links lead to files and web pages; what a scheme such as javascript: would start is no link."""
+    """Only links to files and web pages are allowed; a scheme such as javascript: is dropped."""
     if href is None or not href.isprintable():
         return None
     scheme = re.match(r"\s*([^/?#]*?):", href)
@@ -130,7 +129,7 @@ def _safe_href(href: str | None) -> str | None:
 
 
 def clean(text: Any) -> Any:
-    """Characters that can't be seen, or can't be written, as the sign for such."""
+    """Replace control characters, surrogates and direction marks by the replacement character."""
     if not isinstance(text, str) or isinstance(text, Markup):
         return text
     return "".join("\ufffd" if _is_unwritable(char) else char for char in text)
@@ -141,7 +140,7 @@ def _is_unwritable(char: str) -> bool:
 
 
 class _Pictures:
-    """Numbers the pictures of one page, so that their ids differ and the same page gives the same bytes."""
+    """Numbers the pictures of a page: so their ids differ, and the same page always gives the same bytes."""
 
     def __init__(self) -> None:
         self._n = 0

@@ -1,4 +1,4 @@
-"""A run's page: the score, what the task shows of it, and how to do it again."""
+"""A run's page: the score, the task's own parts, and the command that repeats the run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,13 +13,13 @@ from whest.page.blocks import Block, Code, Fact, Facts, Headline, Page, Section,
 
 @dataclass(frozen=True)
 class PageParts:
-    """What a task puts on a run's page. The command to repeat the run, and its config, are on every page."""
+    """The task's own parts of a run's page. All pages also have the run's command and its config."""
 
     title: str
     subtitle: str
     notices: Sequence[Block] = ()
     note: str = ""
-    """Beneath the score."""
+    """The line below the score."""
     facts: Sequence[Fact] = ()
     gauges: Sequence[Block] = ()
     sections: Mapping[str, Sequence[Block]] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class PageParts:
 
 
 def run_page(document: Json, parts: PageParts, config: str | None = None) -> Page:
-    """The task's parts in the frame that every run's page has. `config` is the composed YAML."""
+    """The page of a run: the task's parts and the parts that all pages have. `config` is the composed YAML."""
     sections = {
         **parts.sections,
         "Reproduce": _reproduction_blocks(document, parts.provenance),
@@ -46,7 +46,7 @@ def run_page(document: Json, parts: PageParts, config: str | None = None) -> Pag
 
 
 def composed_config(folder: Path) -> str | None:
-    """The config a run was made from, as its folder has it."""
+    """The composed config in a run's folder, if there is one."""
     config = folder / CONFIG
     return config.read_text() if config.exists() else None
 
@@ -72,28 +72,28 @@ def _reproduction_blocks(document: Json, provenance: Mapping[str, str]) -> list[
     return [
         Code(f"{at}{meta['command']}{_drawn_seed(document)}", "The command."),
         Facts(_provenance(document, provenance)),
-        Text("Scores compare where the protocol is the same."),
+        Text("Scores are comparable if the protocol is the same."),
     ]
 
 
 def _drawn_seed(document: Json) -> str:
-    """Fresh MLPs whose seed nobody gave were drawn from one all the same."""
-    told, command = document["run_config"], document["run_meta"]["command"]
-    is_drawn = told["dataset"]["name"] == "fresh" and told["seed"] is None and "dataset.seed=" not in command
-    return f" seed={told['dataset']['seed']}" if is_drawn else ""
+    """If no seed was given, one was drawn: append it so that the command reproduces the run."""
+    config, command = document["run_config"], document["run_meta"]["command"]
+    is_drawn = config["dataset"]["name"] == "fresh" and config["seed"] is None and "dataset.seed=" not in command
+    return f" seed={config['dataset']['seed']}" if is_drawn else ""
 
 
 def _provenance(document: Json, own: Mapping[str, str]) -> list[tuple[str, str]]:
-    meta, told = document["run_meta"], document["run_config"]
+    meta, config = document["run_meta"], document["run_config"]
     host = meta["host"]
     rows = {
         "protocol": meta["protocol_hash"],
         "whest": meta["whest_version"],
         "code": meta["code_version"] or "installed package",
-        "estimator": told["estimator"]["target"] or told["estimator"]["path"],
-        "estimator's source": (told["estimator"]["source_sha256"] or "")[:16],
-        "participant": told["participant"],
-        "dataset": f"{told['dataset']['name']} {told['dataset']['sha256'][:16]}",
+        "estimator": config["estimator"]["target"] or config["estimator"]["path"],
+        "estimator's source": (config["estimator"]["source_sha256"] or "")[:16],
+        "participant": config["participant"],
+        "dataset": f"{config['dataset']['name']} {config['dataset']['sha256'][:16]}",
         **own,
         "JAX, NumPy": f"{host['jax_version']}, {host['numpy_version']}",
         "Python": host["python_version"],
@@ -106,11 +106,11 @@ def _provenance(document: Json, own: Mapping[str, str]) -> list[tuple[str, str]]
 
 
 def _config_blocks(document: Json, config: str | None) -> list[Block]:
-    composed = [Code(config, "As composed from conf/ and the command line", is_folded=True)] if config else []
+    composed = [Code(config, "Composed from conf/ and the command line", is_folded=True)] if config else []
     return [
-        Code(_pretty(document["run_config"]), "As the report has it", is_folded=True),
+        Code(_pretty(document["run_config"]), "In the report", is_folded=True),
         *composed,
-        Code(_pretty(document["run_meta"]["protocol"]), "The protocol behind the hash", is_folded=True),
+        Code(_pretty(document["run_meta"]["protocol"]), "The protocol of the hash", is_folded=True),
     ]
 
 

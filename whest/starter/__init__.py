@@ -1,4 +1,4 @@
-"""`job=init`: an estimator of one's own to start from, with its config and its test."""
+"""The templates of `job=init`: a first estimator, its config and its test."""
 
 import keyword
 from importlib.resources import files
@@ -7,21 +7,21 @@ from pathlib import Path
 from whest.errors import ConfigError
 
 PARTS = {"{name}.py": "estimator.py.txt", "estimator/{name}.yaml": "config.yaml.txt", "test_{name}.py": "test.py.txt"}
-"""What is written, and from which template."""
+"""The files that are written, and their templates."""
 
 
 def start_estimator(folder: Path, taken: list[str], outputs: Path) -> list[Path]:
-    """Write the files into the folder, named after it; nothing that is there is overwritten."""
+    """Write the files into the folder, with its name. Existing files are not overwritten."""
     name = folder.absolute().name
     _refuse_name(folder, name, taken)
     if folder.absolute().is_relative_to(outputs):
-        raise ConfigError(f"path={folder} lies in {outputs}, which estimators are kept from: choose another folder")
+        raise ConfigError(f"path={folder} is in {outputs}, which is hidden from estimators: choose another folder")
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"path={folder} is a file: name a folder for your estimator, path=mine")
     texts = {folder / place.format(name=name): _text(template, folder, name) for place, template in PARTS.items()}
     for path in texts:
         if path.exists():
-            raise ConfigError(f"path={folder}: {path} is there already and is not overwritten; choose another folder")
+            raise ConfigError(f"path={folder}: {path} exists and is not overwritten; choose another folder")
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -29,7 +29,7 @@ def start_estimator(folder: Path, taken: list[str], outputs: Path) -> list[Path]
 
 
 def next_steps(folder: Path) -> list[str]:
-    """The commands a beginner wants now."""
+    """The next commands for a beginner."""
     file = f"{folder}/{folder.absolute().name}.py"
     return [
         f"python -m whest job=validate estimator=file estimator.path={file}",
@@ -40,9 +40,9 @@ def next_steps(folder: Path) -> list[str]:
 
 def _refuse_name(folder: Path, name: str, taken: list[str]) -> None:
     if not name.isidentifier() or keyword.iskeyword(name):
-        raise ConfigError(f"path={folder}: {name!r} becomes the estimator's name, so use letters, digits and _ alone")
+        raise ConfigError(f"path={folder}: {name!r} becomes the estimator's name, so use only letters, digits and _")
     if name in taken:
-        raise ConfigError(f"path={folder}: there is an estimator={name} already, choose another name")
+        raise ConfigError(f"path={folder}: estimator={name} exists already, choose another name")
 
 
 def _text(template: str, folder: Path, name: str) -> str:

@@ -1,7 +1,7 @@
-"""A sweep: its parent run, made before its jobs start, and its table, figures and page, made when they are done.
+"""The start and the end of a sweep: first its parent run in MLflow, at the end its table, figures and page.
 
-A sweep that was stopped is one whose folder says it is open while nobody holds its lock. The same command takes that
-folder up again: jobs that are finished are recognised by their point's hash (`whest.sweeps.resume`), the rest is run.
+If a sweep's state file says "open" and no process holds its lock, the sweep was stopped. The same command continues it
+in the same folder. Finished jobs are recognised by the hash of their point (`whest.sweeps.resume`); the others are run.
 """
 
 import hashlib
@@ -23,11 +23,9 @@ if TYPE_CHECKING:
     from whest.sweeps.table import SweepRow
 
 LOG = logging.getLogger(__name__)
-
 LOCK_FILE = ".running"
-
 IDLE = ("show_mlps", "resume", "hydra/launcher", "hydra.launcher")
-"""Words that change how a sweep is run, not what it is: it may be taken up on more cores, or on a cluster."""
+"""Overrides that don't make another sweep: a stopped sweep may continue on more cores, or on a cluster."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +37,11 @@ class OpenSweep:
 
 
 _OPEN: list[OpenSweep] = []
-"""Sweeps that have begun and aren't finished."""
+"""The sweeps of this process that are not finished."""
 
 
 class SweepCallback(Callback):
-    """Hydra calls this before a sweep's first job and after its last, but not after one that failed."""
+    """Hydra calls this before the first job of a sweep and after the last one, but not after a failed job."""
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         if config.job != "score":
@@ -62,16 +60,16 @@ class SweepCallback(Callback):
 
 
 def sweep_words(config: DictConfig) -> str:
-    """What makes it the same sweep: the words of the command, and what the sweeper varies on its own account."""
-    told = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
-    kept = [word for word in told if not word.lstrip("+~").startswith(IDLE)]
+    """A hash that identifies the sweep: of the words of the command and of the sweeper's config."""
+    words = [*config.hydra.overrides.task, *config.hydra.overrides.hydra]
+    kept = [word for word in words if not word.lstrip("+~").startswith(IDLE)]
     sweeper = OmegaConf.to_container(config.hydra.sweeper, resolve=False)
     document = json.dumps([kept, sweeper], sort_keys=True, default=str)
     return hashlib.sha256(document.encode()).hexdigest()
 
 
 def take_folder(config: DictConfig, words: str) -> tuple[Path, FileLock]:
-    """The folder of the same sweep where it was stopped, or a new one; nobody else's as long as this runs."""
+    """The folder of the same sweep, if it was stopped, else a new one; and its lock, held while this sweep runs."""
     new = Path(config.hydra.sweep.dir).absolute()
     is_given = any(word.lstrip("+").startswith("hydra.sweep.dir=") for word in config.hydra.overrides.hydra)
     root = Path(config.outputs_dir).absolute() / "sweeps"
@@ -79,12 +77,12 @@ def take_folder(config: DictConfig, words: str) -> tuple[Path, FileLock]:
     for state in begun:
         lock = _lock(state.parent) if _is_open(state, words) else None
         if lock is not None:
-            LOG.warning("going on with the sweep in %s: what is finished there is not run again", state.parent)
+            LOG.warning("continuing the sweep in %s: its finished jobs are not run again", state.parent)
             return state.parent, lock
     new.mkdir(parents=True, exist_ok=True)
     lock = _lock(new)
     if lock is None:
-        raise RuntimeError(f"{new} is the folder of a sweep that is running: choose another hydra.sweep.dir")
+        raise RuntimeError(f"hydra.sweep.dir={new} belongs to a running sweep: choose another folder")
     return new, lock
 
 
@@ -97,7 +95,7 @@ def _is_open(state: Path, words: str) -> bool:
 
 
 def _lock(folder: Path) -> FileLock | None:
-    """The system lets go of it when the process ends, however it ends."""
+    """The folder's lock, or None if another process holds it. The system releases it when this process ends."""
     lock = FileLock(folder / LOCK_FILE)
     try:
         lock.acquire(timeout=0)
@@ -113,7 +111,7 @@ def write_state(folder: Path, words: str, state: str) -> None:
 
 
 def _tell_jobs(config: DictConfig, override: str) -> None:
-    """Hydra composes each job anew from the master's words, so a word is what reaches it, on any machine."""
+    """Add an override for the jobs. Hydra composes each job from overrides, so this works on any machine."""
     with read_write(config), open_dict(config):
         config.hydra.overrides.hydra.append(override)
         if override.startswith("hydra.sweep.dir="):
@@ -125,7 +123,7 @@ def _quoted(text: str) -> str:
 
 
 def finish_open_sweep(is_interrupted: bool = False) -> None:
-    """Give a sweep its table, figures and page, on disk, console and parent run; once, however it ended."""
+    """Write the sweep's table, figures and page, print it and log it. Does nothing if that was done before."""
     while _OPEN:
         sweep = _OPEN.pop()
         try:
@@ -158,7 +156,7 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
 
 
 def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> dict[int, dict[str, Any]]:
-    """Reports of jobs whose folders are on other machines: MLflow has them."""
+    """Reports from MLflow, of the jobs whose folders are on other machines."""
     from whest.tracking.recorded import read_run
 
     try:
@@ -168,13 +166,13 @@ def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> d
         away = {job: run for job, run in numbers.items() if not (folder / str(job) / "report.json").exists()}
         found = {job: read_run(client, run.info.run_id) for job, run in away.items()}
     except Exception as error:
-        LOG.warning("MLflow could not be asked for jobs that ran elsewhere (%s)", error)
+        LOG.warning("the reports of jobs on other machines could not be read from MLflow (%s)", error)
         return {}
     return {job: run.report for job, run in found.items() if run.report}
 
 
 def _tracking(config: DictConfig) -> MlflowTracking | None:
-    """The tracking that the config's `_target_` names; None where it keeps no parent runs."""
+    """The tracking of the config's `_target_`; None if it is not MLflow."""
     from whest.config.build import build_group
 
     node = OmegaConf.to_container(config.tracking, resolve=True)
@@ -193,4 +191,4 @@ def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list["SweepRow"], fo
     try:
         close_parent(tracking, run_id, metrics, table, "sweep.json", files, status=status)
     except Exception as error:
-        LOG.warning("MLflow did not take the sweep's table (%s); it is safe in %s", error, folder)
+        LOG.warning("MLflow did not store the sweep's table (%s); it is saved in %s", error, folder)

@@ -1,4 +1,4 @@
-"""A sweep's points: a job that was finished is known by the hash of what determines it, and is not run again."""
+"""Resuming a sweep: a finished job has a file with the hash of its inputs. The same inputs are not run again."""
 
 import hashlib
 import json
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
     from whest.report import AnyReport
 
 POINT_FILE = "point.json"
-
 SWEEP_FILE = "sweep_state.json"
-"""In a sweep's folder, above its jobs."""
+"""In the sweep's folder, beside the folders of its jobs."""
 
 
 def point_hash(experiment: "AnyExperiment") -> str:
-    """The rules, the data, the estimator with its knobs, and the code of them all; not the host, nor where files go."""
+    """Hash the rules, the data, the estimator with its knobs, and all the code; not the host or the output folders."""
     from whest.experiment import protocol_of
 
     task, spec = experiment.task, experiment.task.estimator
@@ -39,7 +38,7 @@ def point_hash(experiment: "AnyExperiment") -> str:
 
 @cache
 def code_hash(folder: Path) -> str:
-    """A package's Python files, all of them."""
+    """The hash of all Python files of a package."""
     return hash_files(folder.rglob("*.py"))
 
 
@@ -51,7 +50,7 @@ def hash_files(paths: Iterable[Path]) -> str:
 
 
 def finished_score(folder: Path, point: str) -> float | None:
-    """The score of this very point, where a sweep that was stopped had finished it; null where it must be run."""
+    """The score of this point, if the folder has its finished job; None if the job must be run."""
     try:
         kept = json.loads((folder / POINT_FILE).read_text())
         report = (folder / "report.json").read_bytes()
@@ -66,7 +65,7 @@ def is_sweeps_job(folder: Path) -> bool:
 
 
 def keep_point(folder: Path, point: str, report: "AnyReport") -> None:
-    """Written last, when the report is on disk and MLflow has heard of it: what carries this file is finished."""
+    """Mark the job as finished. This is written last, after the report and the MLflow run."""
     from whest.files import write_atomically
 
     sha256 = hashlib.sha256((folder / "report.json").read_bytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""A sweep's table: a row for each job, which is best at its budget, which is on the front of error and compute."""
+"""A sweep's table: one row per job, the best jobs of each protocol, the Pareto front of error and compute."""
 
 import csv
 import json
@@ -38,42 +38,42 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class SweepRow:
-    """One job of a sweep; a job that left no report has a status and nothing else."""
+    """One job of a sweep. A job without a report has a status, a problem and no figures."""
 
     job: int
     overrides: str
     status: str
     estimator: str | None = None
     label: str | None = None
-    """The estimator, and what else was varied but the budget."""
+    """The estimator and all other varied words except the budget."""
     flop_budget: float | None = None
     score: float | None = None
     score_se: float | None = None
     measure: str | None = None
-    """What its error is of: final-layer MSE, bits per byte, wrong answers."""
+    """The name of the error's figure: final-layer MSE, bits per byte, wrong answers."""
     error: float | None = None
     error_se: float | None = None
     compute: float | None = None
     sampling_mse_at_budget: float | None = None
     n_failed: int | None = None
     best: str | None = None
-    """best, or tied: not resolved from the best under the same protocol."""
+    """best, or tied: the difference from the best of the same protocol is not resolved."""
     on_front: bool = False
-    """Nobody reaches a smaller error with as little compute."""
+    """True if no other job has a smaller error with as little compute."""
     problem: str | None = None
     protocol_hash: str | None = None
     multiplier_floor: float | None = None
     lower_is_better: bool = True
     scores: Mapping[str, float] = field(default_factory=dict)
-    """By case; lower or higher is better as the case's own figure has it."""
+    """The figure of each case, by the case's name. `case_is_lower_better` says its direction."""
     case_is_lower_better: bool = True
 
 
 def read_sweep(folder: Path, elsewhere: Mapping[int, Json] | None = None) -> list[SweepRow]:
-    """A row for each job, in order; `elsewhere` are reports of jobs that ran on machines with disks of their own."""
+    """One row per job, in order. `elsewhere` has the reports of jobs whose folders are on other machines."""
     jobs = {int(path.name): path for path in folder.iterdir() if path.name.isdigit()}
-    told = elsewhere or {}
-    rows = [_read_job(job, jobs.get(job), told.get(job)) for job in sorted(jobs.keys() | told.keys())]
+    remote = elsewhere or {}
+    rows = [_read_job(job, jobs.get(job), remote.get(job)) for job in sorted(jobs.keys() | remote.keys())]
     return mark_front(mark_best(label_rows(rows)))
 
 
@@ -90,7 +90,7 @@ def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow
 def row_of(job: int, overrides: str, report: Json) -> SweepRow:
     results, config = report["results"], report["run_config"]
     failed = next((row["error_code"] for row in case_rows(results) if row.get("error_code")), None)
-    told, front = case_score(results), front_of(results)
+    by_case, front = case_score(results), front_of(results)
     flags = [name.replace("_", " ") for name, n in results["failure_breakdown"].items() if n and name != "error"]
     return SweepRow(
         job=job,
@@ -109,14 +109,16 @@ def row_of(job: int, overrides: str, report: Json) -> SweepRow:
         multiplier_floor=config["scoring"].get("multiplier_floor"),
         lower_is_better=results["direction"] == "lower",
         scores={
-            case_key(row)[1]: row[told["field"]] for row in case_rows(results) if row.get(told["field"]) is not None
+            case_key(row)[1]: row[by_case["field"]]
+            for row in case_rows(results)
+            if row.get(by_case["field"]) is not None
         },
-        case_is_lower_better=told["direction"] == "lower",
+        case_is_lower_better=by_case["direction"] == "lower",
     )
 
 
 def label_rows(rows: Sequence[SweepRow]) -> list[SweepRow]:
-    """A curve's name: the estimator, and every word that was varied beside it and the budget."""
+    """Name each curve: the estimator, and the words that differ between jobs, without the budget."""
     words = [_varied(row.overrides) for row in rows]
     shared = set.intersection(*map(set, words)) if words else set()
     return [
@@ -131,7 +133,7 @@ def _varied(overrides: str) -> list[str]:
 
 
 def mark_best(rows: Sequence[SweepRow]) -> list[SweepRow]:
-    """Under each protocol the best score, and those that the same cases can't tell from it."""
+    """Mark the best score of each protocol, and the scores that are not resolved from it on the same cases."""
     tops: dict[str, SweepRow] = {}
     for row in rows:
         if row.score is None or row.protocol_hash is None or row.status != "finished":
@@ -155,7 +157,7 @@ def _marked(row: SweepRow, top: SweepRow | None) -> SweepRow:
 
 
 def mark_front(rows: Sequence[SweepRow]) -> list[SweepRow]:
-    """The Pareto front of error against compute."""
+    """Mark the Pareto front of error against compute."""
     points = {
         row.job: (row.compute, row.error)
         for row in rows
@@ -166,7 +168,7 @@ def mark_front(rows: Sequence[SweepRow]) -> list[SweepRow]:
 
 
 def pareto_front(points: Mapping[int, tuple[float, float]]) -> set[int]:
-    """Those that no other equals or beats in both while beating it in one."""
+    """The jobs that no other job beats: as good in both figures, and better in one."""
     front: set[int] = set()
     least = float("inf")
     last: tuple[float, float] | None = None

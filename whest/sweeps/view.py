@@ -1,4 +1,4 @@
-"""A sweep as people see it: score against budget, error against compute, and the page with both."""
+"""How a sweep is shown: its table on the console, score against budget, error against compute, and its page."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,8 +15,13 @@ from whest.notation import figure, plus_minus, short_path
 from whest.page.palette import GRID, INK, MUTED, SERIES
 from whest.sweeps.table import SweepRow
 
+Rows = Sequence[SweepRow]
+MARKERS = "osD^vP*X"
+MOST_FLOORS, MOST_CURVES = 6, 16
+"""With more curves the legend would be longer than the picture: then one colour per estimator, points without lines."""
 
-def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: Console) -> None:
+
+def print_sweep(rows: Rows, best: list[str], folder: Path, console: Console) -> None:
     table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
     for column in ("job", "estimator", "budget", "score", "failed", "best", "status"):
         table.add_column(column, justify="left" if column in ("estimator", "best", "status") else "right")
@@ -36,14 +41,6 @@ def print_sweep(rows: list["SweepRow"], best: list[str], folder: Path, console: 
     console.print(f"saved    {short_path(folder / 'sweep.csv')}, sweep.html and figures", soft_wrap=True)
 
 
-Rows = Sequence[SweepRow]
-
-MARKERS = "osD^vP*X"
-
-MOST_FLOORS, MOST_CURVES = 6, 16
-"""Beyond that a legend is longer than the picture: one colour an estimator, points without lines."""
-
-
 def save_figures(rows: Rows, folder: Path) -> list[Path]:
     paths = []
     for name, draw in FIGURES.items():
@@ -59,7 +56,7 @@ def save_figures(rows: Rows, folder: Path) -> list[Path]:
 
 
 def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
-    """A curve with its band of one standard error; dotted, the floor: what its error would score for nothing."""
+    """Curves with a band of one standard error. Dotted: the floor, the score of the same error at no cost."""
     shown = [row for row in rows if row.score is not None and row.flop_budget]
     for label, colour, marker, points in _curves(shown):
         budgets, scores = [row.flop_budget for row in points], [row.score for row in points]
@@ -76,13 +73,13 @@ def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
     sampling = sorted({(row.flop_budget, row.sampling_mse_at_budget) for row in shown if row.sampling_mse_at_budget})
     if len({budget for budget, _ in sampling}) == len(sampling) > 0:
         axes.plot(*zip(*sampling, strict=True), color=INK, linestyle="--", linewidth=1, label="plain sampling")
-    dotted = " (dotted: the floor, the least its error can score)" if any(r.multiplier_floor for r in shown) else ""
+    dotted = " (dotted: the score of the same error at no cost)" if any(r.multiplier_floor for r in shown) else ""
     title = f"Score against budget{dotted}"
     _finish(axes, [row.score for row in shown], "budget (FLOPs)", "score ± SE", title)
 
 
 def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
-    """What an answer costs and how far it is off, whatever the budget; the front is joined."""
+    """The error of each job against its compute, for all budgets. A line joins the Pareto front."""
     shown = [row for row in rows if row.error and row.compute]
     for label, colour, marker, points in _curves(shown):
         computes, errors = [row.compute for row in points], [row.error for row in points]
@@ -94,14 +91,14 @@ def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
     _draw_sampling(axes, shown)
     floors = sorted({(row.flop_budget or 0) * (row.multiplier_floor or 0) for row in shown} - {0})
     for i, floor in enumerate(floors if len(floors) <= MOST_FLOORS else []):
-        axes.axvline(floor, color=MUTED, linestyle=":", label=None if i else "a budget's floor: less is no cheaper")
+        axes.axvline(floor, color=MUTED, linestyle=":", label=None if i else "floor of a budget: less gains nothing")
     heights = [row.error for row in shown]
     measures = " / ".join(dict.fromkeys(row.measure or "error" for row in shown)) or "error"
     _finish(axes, heights, "effective compute (FLOPs)", f"{measures} ± SE", "Error against compute")
 
 
 def _draw_sampling(axes: Axes, rows: Rows) -> None:
-    """What plain sampling would make of any compute: its MSE times its compute is one figure for a dataset."""
+    """The MSE of plain sampling at any compute: for one dataset, MSE times compute is constant."""
     prices = {(row.sampling_mse_at_budget or 0) * (row.flop_budget or 0) for row in rows} - {0}
     if not prices or max(prices) > 1.01 * min(prices):
         return
@@ -121,7 +118,7 @@ def _few_curves(rows: Rows) -> bool:
 
 
 def _curves(rows: Rows) -> list[tuple[str, str, str, list[SweepRow]]]:
-    """Label, colour, marker and points by budget."""
+    """For each curve: label, colour, marker, and its points in order of budget."""
     names = [(row.label if _few_curves(rows) else row.estimator) or "" for row in rows]
     found = []
     for i, name in enumerate(dict.fromkeys(names)):
@@ -137,11 +134,11 @@ def _finish(axes: Axes, heights: Sequence[float | None], x: str, y: str, title: 
     if axes.get_legend_handles_labels()[0]:
         axes.legend(frameon=False, fontsize=8)
     else:
-        axes.text(0.5, 0.5, "no job left a figure for this", transform=axes.transAxes, ha="center")
+        axes.text(0.5, 0.5, "no job has this figure", transform=axes.transAxes, ha="center")
 
 
 def best_lines(rows: Rows) -> list[str]:
-    """The best at each budget, in words; a tie where the same cases can't tell."""
+    """One sentence per budget: the best job, and the jobs that are not resolved from it."""
     lines = []
     for row in sorted((row for row in rows if row.best == "best"), key=lambda row: row.flop_budget or 0):
         same = [other for other in rows if other.protocol_hash == row.protocol_hash]
@@ -170,7 +167,7 @@ def sweep_page(rows: Rows, title: str) -> page.Page:
 
 
 def _page_row(row: SweepRow) -> tuple[str | float | page.Cell | None, ...]:
-    """A finished job's number leads to its page, which lies in its folder."""
+    """A row of the page. The number of a finished job links to the page in its folder."""
     return (
         page.Cell(str(row.job), row.job, href=f"{row.job}/{PAGE}") if row.score is not None else row.job,
         row.label or row.overrides,

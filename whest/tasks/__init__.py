@@ -1,1 +1,1 @@
-"""Tasks: one folder per task. Empty on purpose: workers import it before their sandbox stands."""
+"""Tasks: one folder per task. This file imports nothing, because workers import it before they enter the sandbox."""

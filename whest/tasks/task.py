@@ -1,4 +1,4 @@
-"""What a task is to the runner: it yields cases, has them scored, and knows how its reports are shown.
+"""The contract of a task: it yields cases, has them scored and makes the report.
 
 A task is one folder `whest/tasks/NAME` with two entry points: `build.build_task`, from a composed config to the `Task`,
 and `view.VIEW`, its `View`. The rest of whest is the same for every task and uses these two.
@@ -24,7 +24,7 @@ ScoreT = TypeVar("ScoreT", bound=Score)
 
 
 class Task(Protocol[CaseT, RuleT, ScoreT]):
-    """Cases under a budget. Its fields say what it works on. Building it checks every value; `cases` does the work."""
+    """Yields cases under a budget. Building a task checks every value; `cases` does the work."""
 
     name: ClassVar[str]
     version: ClassVar[int]
@@ -41,11 +41,11 @@ class Task(Protocol[CaseT, RuleT, ScoreT]):
         ...
 
     def score(self, rule: RuleT, cases: Sequence[CaseT]) -> ScoreT:
-        """Give the rule what it weighs."""
+        """Score the cases by the rule."""
         ...
 
     def protocol(self) -> Json:
-        """The task's part of the protocol: its data, how truth is known, the meter."""
+        """The task's part of the protocol: its data, the source of the truth, the meter."""
         ...
 
     def describe(self, cases: Sequence[CaseT]) -> Json:
@@ -53,20 +53,20 @@ class Task(Protocol[CaseT, RuleT, ScoreT]):
         ...
 
     def determinants(self) -> Json:
-        """What else decides the outcome, beside the protocol, the estimator and the code."""
+        """All other values that change the result, beside the protocol, the estimator and the code."""
         ...
 
     def report(self, meta: RunMeta, config: Json, cases: tuple[CaseT, ...], score: ScoreT) -> Report[CaseT, ScoreT]: ...
 
 
 AnyTask = Task[Any, Any, Any]
-"""Whichever task the config names."""
+"""Any task."""
 PAIRS: dict[str, tuple[str, ...]] = {
     "whitebox": ("whest", "fherma"),
     "prequential": ("prism",),
     "exam": ("ari", "fherma"),
 }
-"""Which rules can score which task."""
+"""The rules that can score each task."""
 
 
 def legal_pairs() -> str:
@@ -78,12 +78,12 @@ def fits(task: str, rule: Rule) -> bool:
 
 
 def task_builder(name: str) -> Callable[..., AnyTask]:
-    """`build_task` of `task=NAME`."""
+    """The function `build_task` of `task=NAME`."""
     builder: Callable[..., AnyTask] = importlib.import_module(f"whest.tasks.{name}.build").build_task
     return builder
 
 
 def view_of(document: Json) -> AnyView:
-    """How a report.json is shown."""
+    """The view for a report.json."""
     view: AnyView = importlib.import_module(f"whest.tasks.{task_name(document)}.view").VIEW
     return view

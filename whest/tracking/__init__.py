@@ -1,1 +1,1 @@
-"""MLflow: the only package that talks to it."""
+"""Tracking: the only package that uses MLflow."""

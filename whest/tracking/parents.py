@@ -1,4 +1,4 @@
-"""Parent runs: what a sweep or a comparison leaves in MLflow, above the runs it consists of."""
+"""Parent runs: one MLflow run for a sweep or a comparison, above the runs that belong to it."""
 
 import logging
 import time
@@ -10,7 +10,7 @@ from whest.tracking.runs import PARENT_FILE, MlflowTracking
 
 LOG = logging.getLogger(__name__)
 KIND = "whest.kind"
-"""The tag that tells a parent from an ordinary run."""
+"""The tag that only parent runs have."""
 MOST_METRICS = 500
 """Metrics per request."""
 Measured = tuple[str, float, int]
@@ -25,7 +25,7 @@ def open_parent(tracking: MlflowTracking, kind: str, name: str, tags: Mapping[st
 
 
 def reopen_parent(tracking: MlflowTracking, kind: str, folder: Path) -> str:
-    """The parent run that was begun in this folder earlier, or a new one."""
+    """The parent run of this folder, if there is one, else a new one."""
     kept = folder / PARENT_FILE
     if kept.exists():
         run_id = kept.read_text().strip()
@@ -34,7 +34,7 @@ def reopen_parent(tracking: MlflowTracking, kind: str, folder: Path) -> str:
             client.update_run(run_id, status="RUNNING")
             return run_id
         except Exception as error:
-            LOG.warning("the %s's run %s is not in MLflow any more (%s): it gets a new one", kind, run_id, error)
+            LOG.warning("run %s of the %s is no longer in MLflow (%s): a new run is made", run_id, kind, error)
     run_id = open_parent(tracking, kind, f"{kind} {folder.name}", {})
     kept.write_text(run_id)
     return run_id
@@ -50,7 +50,7 @@ def close_parent(
     children: Sequence[Path] = (),
     status: str = "FINISHED",
 ) -> None:
-    """Log a parent's figures and files, adopt the runs whose folders are `children`, and end the run."""
+    """Log a parent's figures and files, make the runs with the folders `children` its children, and end the run."""
     from mlflow.entities import Metric
 
     client, experiment_id = tracking.connect()

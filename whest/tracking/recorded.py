@@ -1,7 +1,7 @@
-"""Runs as they were recorded: read back from `report.json` or MLflow, and checked against what was logged of them.
+"""Recorded runs: read from `report.json` or MLflow, and compared with the logged values.
 
-Nothing here scores anything. A run whose parts no longer agree keeps its figures and gets a `problem`, in words;
-who ranks or compares decides what that means.
+Nothing is scored here. If the parts of a run disagree, it keeps its figures and gets a `problem` in words. Boards and
+comparisons decide what to do with it.
 """
 
 import hashlib
@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 
 
 class UnreadableError(WhestError):
-    """There is no such run or report."""
+    """The run or report does not exist or can't be read."""
 
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """One run: its report, what is pinned to it, and what is wrong with it."""
+    """One run: its report, its tags and its problem, if any."""
 
     run_id: str
-    """MLflow's id, or the path of a report that was read from a file."""
+    """MLflow's id, or the path of the report if it was read from a file."""
     name: str
     participant: str
     report: Json
-    """The parsed report.json; empty where there is none to be read."""
+    """The parsed report.json; empty if it can't be read."""
     tags: Mapping[str, str]
     problem: str | None
-    """What differs from what was logged, in words; null for a run that is as it was recorded."""
+    """The difference from the logged values, in words; None for an unchanged run."""
 
     @property
     def protocol_hash(self) -> str | None:
@@ -51,7 +51,7 @@ class RecordedRun:
 
     @property
     def task(self) -> str:
-        """Its task's name; reports of old know of one task only."""
+        """The task's name. Old reports don't have it: then there was only one task."""
         return task_name(self.report)
 
     @property
@@ -64,7 +64,7 @@ class RecordedRun:
 
     @property
     def rows(self) -> list[Json]:
-        """One a case."""
+        """One row per case."""
         return case_rows(self.report.get("results", {}))
 
     @property
@@ -77,7 +77,7 @@ class RecordedRun:
 
 
 def read_report(path: Path) -> RecordedRun:
-    """A run from its report.json, or the folder that holds it; without MLflow there is less to check it against."""
+    """Read a run from its report.json or its folder. Without MLflow, only the report itself can be checked."""
     place = path / REPORT if path.is_dir() else path
     try:
         report = _parse(place.read_bytes())
@@ -91,7 +91,7 @@ def read_report(path: Path) -> RecordedRun:
 
 
 def read_run(client: "MlflowClient", run_id: str) -> RecordedRun:
-    """A run from MLflow, by its id."""
+    """Read a run from MLflow by its id."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -104,17 +104,17 @@ def read_run(client: "MlflowClient", run_id: str) -> RecordedRun:
 
 
 def find_runs(client: "MlflowClient", experiment_ids: Sequence[str]) -> list[RecordedRun]:
-    """Every run of these experiments that scored something, oldest first; a sweep's parent and others' runs are not."""
+    """The scored runs of these experiments, oldest first; without parent runs and runs of other programs."""
     return [_read(client, run) for run in _pages(client, experiment_ids) if _is_scored(run)]
 
 
 def find_run_id(client: "MlflowClient", experiment_id: str, beginning: str, key: str) -> str:
-    """The one scored run whose id begins so; `key` is where that was asked for."""
+    """The only scored run whose id starts with `beginning`. `key` is the config key, for the error message."""
     known = [str(run.info.run_id) for run in _pages(client, [experiment_id]) if _is_scored(run)]
     found = [run_id for run_id in known if run_id.startswith(beginning)]
     if len(found) != 1:
-        many = f"fits {len(found)} runs" if found else f"is none of the {len(known)} runs"
-        raise ConfigError(f"{key}={beginning} {many}: give more of an id that a board or `make ui` shows")
+        many = f"matches {len(found)} runs" if found else f"is none of the {len(known)} runs"
+        raise ConfigError(f"{key}={beginning} {many}: give a longer part of an id that a board or `make ui` shows")
     return found[0]
 
 
@@ -144,7 +144,7 @@ def _read(client: "MlflowClient", run: "Run") -> RecordedRun:
 
 
 def _fetch(client: "MlflowClient", run: "Run") -> tuple[Json, str | None]:
-    """The artifact, whatever it holds now, and whether it is the one that was logged."""
+    """The present report.json of the artifacts, and the problem if it is not the logged one."""
     from mlflow.exceptions import MlflowException
 
     with tempfile.TemporaryDirectory() as folder:
@@ -159,15 +159,15 @@ def _fetch(client: "MlflowClient", run: "Run") -> tuple[Json, str | None]:
     except ValueError as error:
         return {}, f"its {REPORT} is not a report ({error})"
     if not logged:
-        return report, f"the sha256 its {REPORT} was logged with is gone"
+        return report, f"the logged sha256 of its {REPORT} is missing"
     different = [sha256 for sha256 in logged if sha256 != found]
     if different:
-        return report, f"its {REPORT} has the sha256 {found[:12]}…, logged was {different[0][:12]}…"
+        return report, f"its {REPORT} has the sha256 {found[:12]}…, but {different[0][:12]}… was logged"
     return report, None
 
 
 def _parse(content: bytes) -> Json:
-    """A report with the parts that everything here leans on."""
+    """Parse a report, and check that it has the parts that this module uses."""
     report = json.loads(content)
     wanted = {"run_meta": "protocol_hash", "run_config": "participant", "results": "score"}
     for part, name in wanted.items():

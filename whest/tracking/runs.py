@@ -1,6 +1,7 @@
-"""Tracking: one MLflow run remembers what a job found.
+"""Tracking: log a report as one MLflow run.
 
-Everything is on disk before MLflow hears of it, so a failing store or server costs the record, never the result.
+All files are on disk before MLflow is called. So if the store or server fails, the run is not logged, but the result is
+not lost.
 """
 
 import hashlib
@@ -23,17 +24,12 @@ from whest.report import AnyReport
 if TYPE_CHECKING:
     from mlflow import MlflowClient as MlflowClient
 
-
 LOG = logging.getLogger(__name__)
-
 PARENT_FILE = "parent_run_id"
-"""In a sweep's folder: the MLflow run its jobs belong to; Hydra composes each job anew, so a file carries it."""
-
+"""In a sweep's folder: the id of its MLflow parent run. Hydra composes each job anew, so a file carries the id."""
 PARENT_VARIABLE = "WHEST_PARENT_RUN"
 """The same in a job's environment, for machines that don't share the folder."""
-
 SWEEP_JOB = "sweep_job"
-
 SQLITE = "sqlite:///"
 
 
@@ -69,7 +65,7 @@ class MlflowTracking:
             log_report(client, experiment_id, report, folder)
         except Exception as error:
             LOG.warning(
-                "MLflow at %s did not take this run (%s: %s); the report is safe in %s",
+                "MLflow at %s did not store this run (%s: %s); the report is saved in %s",
                 self.tracking_uri,
                 type(error).__name__,
                 str(error).splitlines()[0] if str(error) else "",
@@ -77,7 +73,7 @@ class MlflowTracking:
             )
 
     def connect(self) -> tuple["MlflowClient", str]:
-        """A client, and the experiment's id. A new local store is made whole or not at all."""
+        """A client and the experiment's id. A new local store is made whole or not at all."""
         from mlflow import MlflowClient
 
         if not self.tracking_uri.startswith(SQLITE):
@@ -91,22 +87,24 @@ class MlflowTracking:
             return client, _experiment_id(client, self.experiment, database.parent / "mlartifacts")
 
     def reopen(self) -> tuple["MlflowClient", str]:
-        """A client, and the experiment's id, of a store that is there: whoever only reads makes none."""
+        """A client and the experiment's id of an existing store. A job that only reads makes no new store."""
         from mlflow import MlflowClient
         from mlflow.exceptions import MlflowException
         from sqlalchemy.exc import SQLAlchemyError
 
         where = f"tracking.uri={self.tracking_uri}"
         if self.tracking_uri.startswith(SQLITE) and not Path(self.tracking_uri.removeprefix(SQLITE)).exists():
-            raise ConfigError(f"{where} has no runs yet: score something first, or name another outputs_dir")
+            raise ConfigError(f"{where} has no runs yet: score an estimator first, or choose another outputs_dir")
         try:
             client = MlflowClient(self.tracking_uri)
             found = client.get_experiment_by_name(self.experiment)
             names = ", ".join(experiment.name for experiment in client.search_experiments())
         except (MlflowException, SQLAlchemyError) as error:
-            raise WhestError(f"{where} can't be read ({str(error).splitlines()[0]})") from None
+            raise WhestError(f"{where} can't be read ({str(error).splitlines()[0]}): check the address") from None
         if found is None or found.lifecycle_stage == "deleted":
-            raise ConfigError(f"tracking.experiment={self.experiment} is not in {self.tracking_uri}: it has {names}")
+            raise ConfigError(
+                f"tracking.experiment={self.experiment} is not in {self.tracking_uri}: choose one of {names}"
+            )
         return client, str(found.experiment_id)
 
 
@@ -118,7 +116,7 @@ def _store_lock(database: Path) -> Iterator[None]:
 
 
 def _create_store(database: Path) -> None:
-    """Migrate an empty database beside its place, then move it there: neither a race nor a kill leaves half of one."""
+    """Make the database in a draft file, then move it into place: neither a race nor a kill leaves half of one."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     quiet = [logging.getLogger(name) for name in ("alembic.runtime.migration", "mlflow.store.db.utils")]
@@ -141,7 +139,7 @@ def _experiment_id(client: "MlflowClient", name: str, artifacts: Path | None) ->
 
 
 def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, folder: Path) -> str:
-    """Make the run and close it; its id."""
+    """Make the MLflow run, log everything and close it. Returns its id."""
     started, finished = milliseconds(report.meta.run_started_at_utc), milliseconds(report.meta.run_finished_at_utc)
     written = (folder / REPORT).read_bytes()
     sha256 = hashlib.sha256(written).hexdigest()
@@ -149,7 +147,7 @@ def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, fo
     run = client.create_run(experiment_id, start_time=started, tags=tags, run_name=_run_name(report))
     status = "FAILED"
     try:
-        params = flatten(report.config) | {REPORT_SHA256: sha256}  # MLflow lets nobody change a param
+        params = flatten(report.config) | {REPORT_SHA256: sha256}  # a param of MLflow can't be changed later
         _log_figures(client, run.info.run_id, report_metrics(json.loads(written)), params, report, finished)
         _log_dataset(client, run.info.run_id, report)
         client.log_table(run.info.run_id, _case_table(report), f"per_{report.score.by_case.unit.lower()}.json")
@@ -168,7 +166,7 @@ def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, fo
 
 
 def run_note(experiment_id: str, run_id: str, report: AnyReport) -> str:
-    """A run's description: its score and the way to its page, in Markdown; relative, so that it holds on any server."""
+    """A run's description in Markdown: its score and a link to its page, relative so that it works on any server."""
     score = plus_minus(report.score.score, report.score.score_se)
     return f"**{score}** · [open this run's page](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{PAGE})"
 
@@ -204,9 +202,9 @@ def _tags(report: AnyReport, folder: Path) -> dict[str, str]:
         "mlflow.source.name": report.meta.command,
         **report.tags(),
     }
-    parent, told = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
-    if told or parent.exists():
-        tags |= {"mlflow.parentRunId": told or parent.read_text().strip(), SWEEP_JOB: folder.name}
+    parent, parent_id = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
+    if parent_id or parent.exists():
+        tags |= {"mlflow.parentRunId": parent_id or parent.read_text().strip(), SWEEP_JOB: folder.name}
     return tags
 
 

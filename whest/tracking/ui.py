@@ -1,6 +1,6 @@
-"""MLflow's pages with defaults worth having: the columns that matter, and each run's own page a click away.
+"""MLflow's user interface with useful defaults: the important columns, and a link to each run's page.
 
-MLflow keeps a view in a tag of the experiment, where its "share" button puts it; the address names the tag's key.
+MLflow stores a view in a tag of the experiment, as its "share" button does. The address contains the tag's key.
 """
 
 import json
@@ -26,14 +26,14 @@ COLUMNS = (
 WIDTHS = (330, 160, 160, 190, 160, 120, 130, 120, 90, 120, 150)
 
 EXPERIMENT_NOTE = """\
-`score` is the mean over MLPs, lower is better, `score_se` its standard error. `mean_compute_utilization` is C/B, what
-was spent of the budget. `ratio_to_sampling` compares with plain sampling at the same compute: below 1 is better.
-Scores compare where `protocol_hash` is the same. A run's description links to its page.
+`score` is the mean over MLPs (lower is better), `score_se` its standard error. `mean_compute_utilization` is C/B, the
+used share of the budget. `ratio_to_sampling` compares with plain sampling at the same compute: below 1 is better.
+Scores are comparable if `protocol_hash` is the same. A run's description links to its page.
 """
 
 
 def view_state() -> str:
-    """What MLflow's table of runs shows, from left to right, newest run first."""
+    """The columns of MLflow's table of runs, from left to right; the newest run first."""
     columns = [f"{kind}.`{name}`" for kind, names in COLUMNS for name in names]
     return json.dumps(
         {
@@ -47,7 +47,7 @@ def view_state() -> str:
 
 
 def set_view(client: "MlflowClient", experiment_id: str) -> None:
-    """Pin the view to the experiment; what a person changes in the browser stays theirs."""
+    """Store the view in the experiment. Changes that a person makes in the browser stay in the browser."""
     tags = {
         f"mlflow.sharedViewState.{VIEW}": view_state(),
         "mlflow.experimentKind": "custom_model_development",
@@ -66,13 +66,13 @@ def address(experiment_id: str, port: int) -> str:
 
 
 def open_store(tracking: Tracking) -> tuple[MlflowTracking, str]:
-    """The local store behind a config, its view pinned; and the experiment's id."""
+    """The local store of a config, with its view set, and the experiment's id."""
     if not isinstance(tracking, MlflowTracking):
-        raise ConfigError("tracking=none keeps no runs to show: job=ui needs tracking=mlflow")
+        raise ConfigError("tracking=none stores no runs to show: job=ui needs tracking=mlflow")
     if not tracking.tracking_uri.startswith(SQLITE):
         raise ConfigError(
-            f"tracking.uri={tracking.tracking_uri} is a server with pages of its own: open it in a browser, "
-            "or leave tracking.uri out for the local store"
+            f"tracking.uri={tracking.tracking_uri} is a server with its own pages: open it in a browser, "
+            "or leave out tracking.uri for the local store"
         )
     client, experiment_id = tracking.connect()
     set_view(client, experiment_id)
@@ -80,12 +80,12 @@ def open_store(tracking: Tracking) -> tuple[MlflowTracking, str]:
 
 
 def serve(tracking: MlflowTracking, port: int) -> int:
-    """MLflow's own server, on this machine alone, until it is stopped."""
+    """Run MLflow's server, which only this machine can reach, until it is stopped. Returns its exit code."""
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", tracking.tracking_uri]
     with subprocess.Popen([*command, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]) as server:
         try:
             return server.wait()
         except KeyboardInterrupt:
-            server.terminate()  # Ctrl-C has reached it as well; a scheduler's stop hasn't
+            server.terminate()  # the server got Ctrl-C too, but not a scheduler's stop
             server.wait()
             return 0

@@ -1,4 +1,4 @@
-"""Whether a recorded run is as it was logged: checked before anything reads it."""
+"""Checks that a recorded run is unchanged since it was logged."""
 
 import math
 from datetime import datetime
@@ -14,25 +14,25 @@ MOVED = "{} is {} in MLflow and {} in its report"
 
 
 def own_problem(report: Json) -> str | None:
-    """What doesn't add up within the report itself."""
+    """The first contradiction inside the report, in words, or None."""
     meta, config, results = report["run_meta"], report["run_config"], report["results"]
     if protocol_hash(meta["protocol"]) != meta["protocol_hash"]:
-        return f"its protocol hash {meta['protocol_hash']} is not that of the protocol it describes"
+        return f"its protocol hash {meta['protocol_hash']} is not the hash of its protocol"
     rule = config["scoring"]["name"]
     if rule not in RECOMPUTE:
-        return f"scoring={rule} is no rule of ours, so its score can't be checked"
+        return f"scoring={rule} is no rule of whest, so its score can't be checked"
     try:
         score = RECOMPUTE[rule](config, results)
     except (KeyError, TypeError):
         return "its rows are incomplete, so its score can't be checked"
     if not _same(score, results["score"]):
-        return f"its score is {results['score']}, its rows make it {score}"
+        return f"its score is {results['score']}, but its rows give {score}"
     imported = report.get("imported", {}).get("problems")
-    return f"it was imported, and disagrees with itself: {imported[0]}" if imported else None
+    return f"it was imported, and its figures disagree: {imported[0]}" if imported else None
 
 
 def logged_problem(run: "Run", report: Json) -> str | None:
-    """Where MLflow's own record and the report part."""
+    """The first difference between MLflow's record and the report, in words, or None."""
     meta, config = report["run_meta"], report["run_config"]
     tags = {
         "participant": config["participant"],
@@ -42,22 +42,22 @@ def logged_problem(run: "Run", report: Json) -> str | None:
     }
     for name, value in tags.items():
         if run.data.tags.get(name) != value:
-            return MOVED.format(f"tag {name}", run.data.tags.get(name, "gone"), value)
+            return MOVED.format(f"tag {name}", run.data.tags.get(name, "missing"), value)
     for name, expected in report_metrics(report).items():
         if not _same(run.data.metrics.get(name), expected):
-            return MOVED.format(f"metric {name}", run.data.metrics.get(name, "gone"), expected)
+            return MOVED.format(f"metric {name}", run.data.metrics.get(name, "missing"), expected)
     extra = [name for name in ("score", "score_se") if report["results"].get(name) is None and name in run.data.metrics]
     if extra:
         return MOVED.format(f"metric {extra[0]}", run.data.metrics[extra[0]], "absent")
     stamps = {"started": run.info.start_time, "finished": run.info.end_time}
     for name, logged in stamps.items():
         if logged != milliseconds(datetime.fromisoformat(meta[f"run_{name}_at_utc"])):
-            return f"when it {name} is not the same in MLflow and in its report"
+            return f"the time at which it {name} differs between MLflow and its report"
     return None
 
 
 def _same(found: float | None, expected: float | None) -> bool:
-    """Equal but for rounding in a sum."""
+    """Equal up to rounding in a sum."""
     if found is None or expected is None:
         return found is expected
     return math.isclose(found, expected, rel_tol=1e-9, abs_tol=1e-300)

@@ -1,1 +1,1 @@
-"""Reports of the `whestbench` package as runs of ours."""
+"""Import of WhestBench reports: read, check and log them as runs. In the code, "peer" means the whestbench package."""

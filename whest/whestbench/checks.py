@@ -1,4 +1,4 @@
-"""Where a WhestBench report disagrees with itself: every figure that follows from others is made again from them."""
+"""Errors inside a WhestBench report: each figure that follows from others is computed again and compared."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,15 +8,13 @@ from typing import Any, TypeGuard
 from whest.whestbench.reports import PeerReport, PeerRow, charges_of
 
 ROUNDING = 1e-5
-"""The peer averages MSEs in float32."""
-
+"""A relative tolerance: WhestBench averages MSEs in float32."""
 SECONDS = 1e-6
-
 FLAGS = ("budget_exhausted", "time_exhausted", "residual_wall_time_exhausted", "combined_budget_exhausted")
 
 
 def find_problems(report: PeerReport) -> list[str]:
-    """In words, each with what is stated and what it should be; empty for a report that holds together."""
+    """The errors in words, each with the stated and the computed figure; empty for a consistent report."""
     found = [problem for row in report.rows for problem in _row_problems(report, row)]
     return [*_count_problems(report), *found, *_suite_problems(report)]
 
@@ -43,22 +41,22 @@ def _count_problems(report: PeerReport) -> Iterator[str]:
         yield f"run_config.n_mlps is {report.config.n_mlps}, there are {len(report.rows)} rows in per_mlp"
     indices = [row.mlp_index for row in report.rows]
     if len(set(indices)) != len(indices):
-        yield f"per_mlp has an mlp_index twice: {sorted(i for i in set(indices) if indices.count(i) > 1)}"
+        yield f"per_mlp has the same mlp_index twice: {sorted(i for i in set(indices) if indices.count(i) > 1)}"
 
 
 def _row_problems(report: PeerReport, row: PeerRow) -> Iterator[str]:
     for name, stated, made in _row_figures(report, row):
         if stated is not None and made is not None and not same(stated, made):
-            yield _differs(f"{row.label}: {name}", stated, "it follows as", made)
+            yield _differs(f"{row.label}: {name}", stated, "but the other figures give", made)
     if row.per_layer_mse is not None and len(row.per_layer_mse) != report.config.depth:
         yield f"{row.label}: per_layer_mse has {len(row.per_layer_mse)} layers, the depth is {report.config.depth}"
     if row.flopscope_overhead_time_s is not None and abs(row.wall_time_s - row.timing.wall_time_s) > SECONDS:
-        yield _differs(f"{row.label}: wall_time_s", row.wall_time_s, "its parts make", row.timing.wall_time_s)
+        yield _differs(f"{row.label}: wall_time_s", row.wall_time_s, "but its parts add up to", row.timing.wall_time_s)
     yield from _flag_problems(report, row)
 
 
 def _row_figures(report: PeerReport, row: PeerRow) -> list[tuple[str, float | None, float | None]]:
-    """Name, what is stated, what it follows from. An error's row has zeros for what was spent."""
+    """For each figure: name, stated value, computed value. A row with an error states that nothing was spent."""
     layers = row.per_layer_mse
     figures = [
         ("final_layer_mse", row.final_layer_mse, layers[-1] if layers else None),
@@ -73,15 +71,15 @@ def _row_figures(report: PeerReport, row: PeerRow) -> list[tuple[str, float | No
 
 
 def _is_attributed(report: PeerReport, row: PeerRow) -> bool:
-    """The peer says B where the first operation was one too many, though nothing was spent."""
+    """False if the first operation was over the budget: then WhestBench states B, though nothing was spent."""
     return not (row.budget_exhausted and row.flops_used == report.limits.budget)
 
 
 def _flag_problems(report: PeerReport, row: PeerRow) -> Iterator[str]:
-    """The peer's order: the first limit that is passed sets its flag, an error none."""
+    """WhestBench checks its limits in the order of FLAGS and sets only the first flag; an error sets none."""
     set_flags = [name for name in FLAGS if getattr(row, name)]
     if len(set_flags) > 1:
-        yield f"{row.label}: {' and '.join(set_flags)} are both set, of which one ends the MLP"
+        yield f"{row.label}: {' and '.join(set_flags)} are both set, but only one can end an MLP"
     if row.has_error and set_flags:
         yield f"{row.label}: {set_flags[0]} is set beside the error {row.error_code}"
     if row.has_error or len(set_flags) > 1:
@@ -89,13 +87,13 @@ def _flag_problems(report: PeerReport, row: PeerRow) -> Iterator[str]:
     passed = _passed(report, row)
     due = next((name for name in FLAGS if name in passed), None)
     stated = set_flags[0] if set_flags else None
-    if stated != due and stated != "budget_exhausted":  # flopscope stops before the budget is passed
-        words = passed[due] if due is not None else "no limit is passed"
-        yield f"{row.label}: {stated or 'no flag'} is set, though {words}"
+    if stated != due and stated != "budget_exhausted":  # flopscope stops before the FLOPs are over the budget
+        words = passed[due] if due is not None else "no limit is exceeded"
+        yield f"{row.label}: {stated or 'no flag'} is set, but {words}"
 
 
 def _passed(report: PeerReport, row: PeerRow) -> dict[str, str]:
-    """The limits that the row's own figures are over."""
+    """The limits that the row's figures exceed, by flag, in words."""
     limits, compute = report.limits, row_compute(report, row)
     found = {}
     if row.flops_used > limits.budget:
@@ -114,22 +112,22 @@ def _suite_problems(report: PeerReport) -> Iterator[str]:
     for name, made in suite_figures(report).items():
         stated = report.suite.get(name)
         if _is_number(stated) and made is not None and not same(stated, made):
-            yield _differs(f"results.{name}", stated, "the rows make it", made)
+            yield _differs(f"results.{name}", stated, "but the rows give", made)
     layers = _mean_layers(report.rows)
     stated_layers = report.suite.get("per_layer_mse")
     if isinstance(stated_layers, list) and layers is not None:
         fits = len(stated_layers) == len(layers) and all(map(_is_number, stated_layers))
         if not fits or not all(same(a, b) for a, b in zip(stated_layers, layers, strict=True)):
-            yield "results.per_layer_mse is not the mean of the MLPs'"
+            yield "results.per_layer_mse is not the mean over the MLPs"
     counts = report.suite.get("failure_breakdown")
     for name, count in failure_counts(report.rows).items():
         stated = counts.get(name, count) if isinstance(counts, dict) else count
         if stated != count:
-            yield f"results.failure_breakdown.{name} is {stated}, the rows make it {count}"
+            yield f"results.failure_breakdown.{name} is {stated}, but the rows give {count}"
 
 
 def suite_figures(report: PeerReport) -> dict[str, float | None]:
-    """What the rows make of all MLPs together; null where one doesn't tell."""
+    """The figures of the whole suite, computed from the rows; None if a row lacks the figure."""
     rows, budget = report.rows, report.limits.budget
     scores = [row.adjusted_final_layer_score for row in rows]
     computes = [row_compute(report, row) if row.effective_compute is None else row.effective_compute for row in rows]

@@ -1,4 +1,7 @@
-"""A WhestBench report as one of ours: what it states, under our names, in a protocol that no run of ours can share."""
+"""A WhestBench report as a whest report: its own figures under whest's names, with a protocol of its own.
+
+No run of whest can have that protocol, so their scores never share a board.
+"""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -8,8 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from whest import __version__
-from whest.document import Json, protocol_hash, strict_json
+from whest.document import ImportedDocument, Json, protocol_hash, strict_json
 from whest.report import SCHEMA_VERSION, Report, RunMeta
+from whest.results import ImportedResults
 from whest.scoring.score import CaseFigure, Front, Score
 from whest.scoring.whest import WhestRule, WhestScore
 from whest.tasks.whitebox.task import Whitebox
@@ -18,7 +22,6 @@ from whest.whestbench.reports import PeerReport
 from whest.whestbench.results import translate_results
 
 ORIGIN = "whestbench"
-
 UNKNOWN_HOST = dict.fromkeys(("jax_version", "numpy_version", "python_version", "cpu_brand", "machine", "device"))
 
 
@@ -35,7 +38,7 @@ class ImportedScore(Score):
 
 
 class ImportedView(WhiteboxView):
-    """A white-box report without its arrays."""
+    """Shows an imported report, which has no arrays."""
 
     files: ClassVar[tuple[str, ...]] = ()
 
@@ -49,34 +52,33 @@ VIEW = ImportedView()
 
 @dataclass(frozen=True)
 class ImportedReport(Report[Any, ImportedScore]):
-    """What tracking needs of it; the document says it all."""
+    """An imported run. Its document is complete from the start."""
 
-    told: Json
+    translated: ImportedDocument
     problems: tuple[str, ...]
 
     @cached_property
-    def document(self) -> Json:
-        return self.told
+    def document(self) -> ImportedDocument:
+        return self.translated
 
     @property
     def has_errors(self) -> bool:
         return bool(self.document["results"]["failure_breakdown"]["error"])
 
-    def results(self) -> Json:
-        results: Json = self.document["results"]
-        return results
+    def results(self) -> ImportedResults:
+        return self.document["results"]
 
     def series(self) -> dict[str, Sequence[float]]:
         return {"layer_mse": [mse for mse in self.document["results"]["per_layer_mse"] if mse is not None]}
 
     def tags(self) -> dict[str, str]:
-        told = self.document["imported"]
-        kept = {"imported": ORIGIN, "imported_sha256": told["sha256"], "imported_from": told["from"]}
-        return kept | ({"disagrees": "; ".join(self.problems)[:5000]} if self.problems else {})
+        origin = self.document["imported"]
+        tags = {"imported": ORIGIN, "imported_sha256": origin["sha256"], "imported_from": origin["from"]}
+        return tags | ({"disagrees": "; ".join(self.problems)[:5000]} if self.problems else {})
 
 
 def import_report(report: PeerReport, problems: Sequence[str], participant: str | None, command: str) -> ImportedReport:
-    """Its own figures, checked or not; `problems` stay with it."""
+    """Translate a report, with its own figures. The report keeps the `problems` that were found in it."""
     protocol = protocol_of(report)
     duration_s = float(report.meta.get("run_duration_s") or 0.0)
     meta = RunMeta(
@@ -123,7 +125,7 @@ def import_report(report: PeerReport, problems: Sequence[str], participant: str 
 
 
 def protocol_of(report: PeerReport) -> Json:
-    """What two imported reports must share: the peer's dataset and rules, its versions; `imported` sets them apart."""
+    """The dataset, rules and versions of an imported report. `imported` makes it differ from all whest protocols."""
     return {
         "task": {"name": Whitebox.name, "version": Whitebox.version},
         "dataset": _dataset_identity(report),
@@ -140,19 +142,19 @@ def _rule(report: PeerReport) -> Json:
 
 
 def _dataset_identity(report: PeerReport) -> Json:
-    """Its digest of the dataset's metadata; without a dataset the seed; without a seed the MLPs are nobody else's."""
+    """The digest of the dataset's metadata; without a dataset the seed; without a seed the report's own hash."""
     config = report.config
     shape = {"width": config.width, "depth": config.depth, "n_mlps": len(report.rows)}
-    told = config.dataset or {}
-    if told.get("sha256"):
-        return {"metadata_sha256": str(told["sha256"]), **shape}
+    dataset = config.dataset or {}
+    if dataset.get("sha256"):
+        return {"metadata_sha256": str(dataset["sha256"]), **shape}
     return {"seed": config.seed, **shape} if config.seed is not None else {"report": report.sha256, **shape}
 
 
 def _config(report: PeerReport, participant: str) -> Json:
     config, limits = report.config, report.limits
-    told = config.dataset or {}
-    where = told.get("path")
+    dataset = config.dataset or {}
+    where = dataset.get("path")
     name = Path(str(where)).name if where else "drawn for the run"
     return {
         "task": Whitebox.name,
@@ -182,9 +184,9 @@ def _config(report: PeerReport, participant: str) -> Json:
             "name": f"{ORIGIN}: {name}",
             "path": where,
             "sha256": protocol_hash(_dataset_identity(report)),
-            "seed": told.get("seed", config.seed),
-            "n_mlps": told.get("n_mlps", config.n_mlps),
-            "seed_protocol": told.get("seed_protocol"),
+            "seed": dataset.get("seed", config.seed),
+            "n_mlps": dataset.get("n_mlps", config.n_mlps),
+            "seed_protocol": dataset.get("seed_protocol"),
             "split": None,
             "n_samples": None,
         },

@@ -1,7 +1,7 @@
-"""A WhestBench report as it was written: read, its older names translated, typed; nothing recomputed yet.
+"""Read a WhestBench report into typed values. Older field names are translated; nothing is computed here.
 
-Schema 1.1 is today's. Reports before it called the final-layer MSE the primary score, gave no discount for compute, and
-spoke of tracked and untracked time.
+The present schema is 1.1. Older reports call the final-layer MSE the primary score, have no discount for compute, and
+use the names tracked and untracked time.
 """
 
 import hashlib
@@ -20,9 +20,8 @@ from whest.errors import ConfigError
 from whest.limits import Limits
 
 Json = dict[str, Any]
-
 PRICED = 1e11
-"""λ of the reports that don't tell it but have an effective compute."""
+"""λ of reports with an effective compute that don't state λ."""
 
 OLD_NAMES = {
     "final_mse": "final_layer_mse",
@@ -39,12 +38,12 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class NotAReportError(ConfigError):
-    """A file that holds something else."""
+    """The file is not a WhestBench report."""
 
 
 @dataclass(frozen=True)
 class PeerRow:
-    """One MLP, as the report has it; null is what it doesn't tell."""
+    """One MLP of the report. None: the report does not state it."""
 
     mlp_index: int
     flops_used: Annotated[int, Field(ge=0)]
@@ -99,7 +98,7 @@ class PeerRow:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """The rules it was run under."""
+    """The rules of the run."""
 
     n_mlps: Annotated[int, Field(ge=1)]
     width: Annotated[int, Field(ge=1)]
@@ -125,14 +124,14 @@ class PeerReport:
     config: RunConfig
     meta: Json
     suite: Json
-    """The figures it states of all MLPs together."""
+    """The figures that it states for all MLPs together."""
     rows: tuple[PeerRow, ...]
     whestbench: str | None = None
     finished: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     @property
     def is_discounted(self) -> bool:
-        """Whether compute moved the score; before schema 1.1 it did not."""
+        """Whether compute changes the score; before schema 1.1 it did not."""
         return "adjusted_final_layer_score" in self.suite
 
     @property
@@ -145,7 +144,7 @@ class PeerReport:
 
     @property
     def floor(self) -> float:
-        """The multiplier's; 1 says that there was no discount."""
+        """The floor of the multiplier; 1 if there was no discount."""
         return 0.1 if self.is_discounted else 1.0
 
     @property
@@ -155,13 +154,13 @@ class PeerReport:
 
     @property
     def name(self) -> str:
-        """The estimator's file, where the report tells it; else the report's own."""
+        """The name of the estimator's file if the report states it, else the name of the report's file."""
         path = self.config.estimator_path
         return Path(path).stem if path else self.source.stem
 
 
 def read_peer_report(path: Path) -> PeerReport:
-    """A report from its file; anything else is refused, with the reason."""
+    """Read a report from its file. Any other file is refused, with the reason."""
     try:
         content = path.read_bytes()
         document = json.loads(content)
@@ -170,7 +169,7 @@ def read_peer_report(path: Path) -> PeerReport:
     except (ValueError, RecursionError) as error:
         raise NotAReportError(f"path={path} is not a WhestBench report: it is not JSON ({error})") from None
     if isinstance(document, dict) and "protocol_hash" in (document.get("run_meta") or {}):
-        raise NotAReportError(f"path={path} is whest's own report: it was logged by the run that made it")
+        raise NotAReportError(f"path={path} is a report of whest, not of WhestBench: its run has logged it already")
     try:
         return _typed(document, path, hashlib.sha256(content).hexdigest())
     except (ValidationError, _MissingError) as error:
@@ -178,7 +177,7 @@ def read_peer_report(path: Path) -> PeerReport:
 
 
 class _MissingError(ValueError):
-    """A part that every report has."""
+    """The file lacks a part that every report has."""
 
 
 def _typed(document: Any, path: Path, sha256: str) -> PeerReport:
@@ -209,19 +208,19 @@ def _part(document: Any, name: str) -> Json:
 
 
 def _renamed(values: Any) -> Json:
-    """Under today's names."""
+    """The values under the present names."""
     if not isinstance(values, Mapping):
         raise _MissingError("a row of results.per_mlp is not an object")
     return {OLD_NAMES.get(str(key), str(key)): value for key, value in values.items()}
 
 
 def _finished(meta: Json, path: Path) -> datetime:
-    """When the run ended; where the report doesn't tell, when its file was written."""
+    """When the run ended. If the report does not state it, the date of its file."""
     try:
-        told = datetime.fromisoformat(str(meta.get("run_finished_at_utc")))
+        stated = datetime.fromisoformat(str(meta.get("run_finished_at_utc")))
     except ValueError:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC)
-    return told if told.tzinfo else told.replace(tzinfo=UTC)
+    return stated if stated.tzinfo else stated.replace(tzinfo=UTC)
 
 
 def _first(error: ValidationError | _MissingError) -> str:
@@ -232,7 +231,7 @@ def _first(error: ValidationError | _MissingError) -> str:
 
 
 def charges_of(breakdown: Json | None) -> tuple[Charge, ...]:
-    """A breakdown's operations by namespace."""
+    """The operations of a breakdown, with their namespaces."""
     spaces = (breakdown or {}).get("by_namespace") or {}
     return tuple(
         Charge(

@@ -1,4 +1,4 @@
-"""The results of a WhestBench report under our names: as they are stated, and made from the rows where they aren't."""
+"""The results of a WhestBench report under whest's names. Missing figures are computed from the rows."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from whest.whestbench.checks import failure_counts, row_compute, row_multiplier,
 from whest.whestbench.reports import PeerReport, PeerRow, charges_of
 
 ROUNDED = 1e-6
-"""A suite's score that is this near to its rows' is the same but for float32."""
+"""A stated score this close to the rows' score differs only by float32 rounding."""
 
 
 def translate_results(report: PeerReport) -> Json:
-    """The suite as it is stated, what it leaves out made from the rows."""
+    """The stated figures of the suite. Missing ones are computed from the rows."""
     rows = [_row(report, row) for row in report.rows]
     scores = [row["adjusted_final_layer_score"] for row in rows]
     complete = None not in scores
@@ -49,7 +49,7 @@ def translate_results(report: PeerReport) -> Json:
 
 
 def _score(report: PeerReport, scores: Sequence[float | None]) -> float | None:
-    """What it states, but for rounding; what its rows make where it states nothing."""
+    """The stated score, unless it is missing or equal to the rows' score up to rounding: then the rows' score."""
     made = mean_or_none(scores)
     stated = report.suite.get("adjusted_final_layer_score" if report.is_discounted else "final_layer_mse")
     if not isinstance(stated, int | float) or (made is not None and same(float(stated), made, ROUNDED)):
@@ -85,5 +85,5 @@ def _row(report: PeerReport, row: PeerRow) -> Json:
 
 
 def _error(row: PeerRow) -> Json:
-    """Old reports have a sentence where newer ones have a message with details."""
+    """The error as an object. In old reports it is only a sentence."""
     return row.error if isinstance(row.error, dict) else {"message": row.error or "", "details": {}}

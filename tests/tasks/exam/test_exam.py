@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.support.documents import check_document
 from tests.support.exam_setup import EXAM, KNOWN, composed, write_files
 from whest.api import score
 from whest.boards.board import make_board
@@ -38,7 +39,7 @@ from whest.tracking.recorded import RecordedRun, read_report
 
 @dataclass(frozen=True)
 class Ran:
-    """A run whose recipe promotes the first of two candidates: untrained, while the second knows every pair."""
+    """A run whose recipe promotes the first of two candidates: it is untrained, and the second knows every pair."""
 
     folder: Path
     paths: dict[str, Path]
@@ -75,6 +76,10 @@ def seen(ran: Ran) -> dict[str, Any]:
 
 def has_namespaces(ran: Ran) -> bool:
     return bool(ran.report.config["isolation"]["protections"]["hidden_answers"])
+
+
+def test_the_report_fits_its_types(ran: Ran) -> None:
+    assert check_document(ran.folder / "report.json")["run_config"]["task"] == "exam"
 
 
 # --- what the trainer can reach ---
@@ -167,7 +172,7 @@ def test_an_exam_where_the_trainer_must_look_is_refused(ran: Ran, tmp_path: Path
     beside = ran.paths["learner"].parent / "exam.jsonl"
     beside.write_bytes(ran.paths["exam"].read_bytes())
     try:
-        with pytest.raises(ConfigError, match=r"data\.exam=.* lies in .*/learner, which the training process needs"):
+        with pytest.raises(ConfigError, match=r"data\.exam=.* is in .*/learner, which the training process must see"):
             build(composed(ran.paths | {"exam": beside}, tmp_path), tmp_path)
     finally:
         beside.unlink()
@@ -219,7 +224,7 @@ def test_a_changed_row_is_found(ran: Ran, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(json.dumps(document))
     problem = read_report(tmp_path).problem
     assert problem is not None
-    assert "its rows make it" in problem
+    assert "but its rows give" in problem
 
 
 @pytest.mark.parametrize(("limit", "refused"), [(10, "too large"), (16_000_000, None)])
@@ -341,10 +346,10 @@ def test_another_recipe_is_another_row_and_a_demo_is_told_from_an_exam(ran: Ran)
     [
         ("scoring=whest", r"scoring=whest can't score task=exam: there is .*task=exam with scoring=ari or fherma"),
         ("data=generated", "task=exam needs .*: choose data=exam"),
-        ("task.recipe.promote=3", r"task\.recipe\.promote=3 is no candidate of task\.recipe\.calls=2"),
+        ("task.recipe.promote=3", r"task\.recipe\.promote=3 is larger than task\.recipe\.calls=2"),
         ("task.recipe.promote=best", r"task\.recipe\.promote .*got 'best'"),
         ("task.recipe.calls=0", r"task\.recipe\.calls .*got 0"),
-        ("task.reserve_s=4000", r"task\.reserve_s=4000 leaves no time of task\.budget_s=3600"),
+        ("task.reserve_s=4000", r"task\.reserve_s=4000 must be less than task\.budget_s=3600"),
         ("data.exam=/nowhere/x.jsonl", r"data\.exam=/nowhere/x\.jsonl can't be read"),
         ("estimator=cov_prop", "estimator=cov_prop is no byte learner"),
         ("+task.recipe.speed=9", r"task\.recipe\.speed is not a key"),

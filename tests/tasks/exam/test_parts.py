@@ -45,9 +45,12 @@ def test_a_file_of_questions_reads_back(rows: list[tuple[str, str, str]]) -> Non
         ('{"prefix": "a", "answer": 3, "family": "x"}', "must be strings"),
         ('{"prefix": "a", "answer": "b", "family": ""}', "family not empty"),
         ('{"prefix": "a", "answer": "", "family": "x"}', "must have 1 to"),
-        (json.dumps({"prefix": "é" * 513, "answer": "b", "family": "x"}), "the prefix has 1026 bytes, at most 1024"),
+        (
+            json.dumps({"prefix": "é" * 513, "answer": "b", "family": "x"}),
+            "the prefix has 1026 bytes, the limit is 1024",
+        ),
         ('{"prefix": "\\ud800", "answer": "b", "family": "x"}', "half a character"),
-        ("", "holds no questions"),
+        ("", "has no questions"),
     ],
 )
 def test_what_is_no_question_is_refused(line: str, complaint: str, tmp_path: Path) -> None:

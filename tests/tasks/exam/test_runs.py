@@ -73,7 +73,7 @@ def test_by_the_clock_calls_end_in_time_and_late_ones_are_refused(whest: Whest, 
     assert calls
     assert all(call["seconds_left"] == pytest.approx(40 - call["asked_at_s"]) for call in calls)
     assert history[-1]["event"] == "refusal"
-    assert "nothing begins in the last 30 s" in history[-1]["reason"]
+    assert "no call begins in the last 30 s" in history[-1]["reason"]
     assert outcome.report["results"]["promoted"] == len(calls)
 
 

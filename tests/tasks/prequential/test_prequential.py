@@ -1,4 +1,4 @@
-"""The prequential task: what is charged, what is refused, what the harness keeps to itself."""
+"""The prequential task: charges, refusals, and the values that the harness does not show to learners."""
 
 import json
 import math
@@ -86,7 +86,7 @@ def test_a_uniform_model_costs_eight_bits_at_any_row_length(row_length: int, row
 
 
 def test_loss_is_taken_before_the_update(pairs: tuple[Any, Path]) -> None:
-    """Against counts of pairs on paper, batch by batch."""
+    """Compare with counts of pairs computed separately, batch by batch."""
     losses, table = [], np.ones((257, 256))
     for batch in GENERATED.train.reshape(-1, 2, 64):
         before = np.concatenate([np.full((2, 1), 256), batch[:, :-1]], axis=1)
@@ -118,7 +118,7 @@ def test_budget_pays_for_updates_alone() -> None:
 
 
 def test_a_budget_below_one_step_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="buys no step: one update costs"):
+    with pytest.raises(ConfigError, match="is too small: one update costs"):
         scored(task_of("Bigram", budget=10))
 
 
@@ -252,7 +252,7 @@ def test_spans_cover_every_row_once() -> None:
 def test_page_and_console_say_it(pairs: tuple[Any, Path]) -> None:
     report, folder = pairs
     page = (folder / "report.html").read_text()
-    assert "What it expects" in page
+    assert "Predictions" in page
     assert "bits per byte" in page
     assert (folder / "figures" / "online_loss.png").exists()
     assert any("bits per byte" in row[0] for row in report.view.rows(report))

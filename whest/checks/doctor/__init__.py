@@ -1,1 +1,1 @@
-"""`job=doctor`: what it looks at."""
+"""The checks of `job=doctor`."""

@@ -1,4 +1,4 @@
-"""Devices, how fast they multiply, and what the kernel lets a worker be kept from."""
+"""Checks of the devices, their speed, and the protections that the kernel offers for workers."""
 
 import json
 import logging
@@ -14,11 +14,9 @@ import numpy as np
 from whest.checks.finding import Finding
 
 SIDE = 1024
-
 ROUNDS = 3
-
-SLOW_GFLOPS_A_CORE = {"float32": 4.0, "float64": 2.0}
-"""Below this a core does one or two multiply-adds a cycle: no vector units, a build without them, or a busy machine."""
+SLOW_GFLOPS_PER_CORE = {"float32": 4.0, "float64": 2.0}
+"""A slower core makes one or two multiply-adds per cycle: no vector units, a build without them, or a busy machine."""
 
 SANDBOX = """
 import json, sys, tempfile
@@ -29,9 +27,9 @@ print(json.dumps(found))
 
 ABILITIES = {
     "no_network": "no network",
-    "hidden_answers": "answers out of sight",
-    "own_processes": "no sight of other processes",
-    "read_only_files": "nothing writable",
+    "hidden_answers": "no access to the answers",
+    "own_processes": "no access to other processes",
+    "read_only_files": "no writable files",
 }
 
 
@@ -46,19 +44,19 @@ def check_devices(device: str) -> Finding:
     try:
         devices = jax.devices() if device == "auto" else jax.devices(device)
     except RuntimeError as error:
-        told = f"JAX finds no device={device} ({str(error).splitlines()[0]})"
-        return Finding("devices", "fail", told, "use device=cpu, or install JAX for your accelerator")
+        problem = f"JAX finds no device={device} ({str(error).splitlines()[0]})"
+        return Finding("devices", "fail", problem, "use device=cpu, or install JAX for your accelerator")
     kinds = ", ".join(sorted({f"{device.platform} {device.device_kind}" for device in devices}))
     return Finding("devices", "ok", f"{len(devices)}: {kinds}, {usable_cores()} CPU cores for this process")
 
 
 def check_rates() -> list[Finding]:
-    """Products of matrices through NumPy's BLAS and through XLA, judged by the cores there are."""
+    """Measure matrix products with NumPy's BLAS and with XLA, and judge them by the number of cores."""
     import jax
     import jax.numpy as jnp
 
     findings = []
-    for dtype in SLOW_GFLOPS_A_CORE:
+    for dtype in SLOW_GFLOPS_PER_CORE:
         ours = np.ones((SIDE, SIDE), dtype)
         blas = measured_gflops(partial(np.matmul, ours, ours))
         with jax.enable_x64(True):
@@ -69,7 +67,7 @@ def check_rates() -> list[Finding]:
 
 
 def measured_gflops(multiply: Callable[[], object]) -> float:
-    """The best of a few, after one that warms up."""
+    """The best of ROUNDS measurements, after one to warm up."""
     multiply()
     seconds = []
     for _ in range(ROUNDS):
@@ -80,21 +78,21 @@ def measured_gflops(multiply: Callable[[], object]) -> float:
 
 
 def judge_rate(dtype: str, blas: float, xla: float, cores: int) -> Finding:
-    expected = SLOW_GFLOPS_A_CORE[dtype] * cores
-    told = f"XLA {xla:.3g} GFLOP/s, BLAS {blas:.3g}; {cores} cores should give {expected:.3g} or more"
+    expected = SLOW_GFLOPS_PER_CORE[dtype] * cores
+    detail = f"XLA {xla:.3g} GFLOP/s, BLAS {blas:.3g}; {cores} cores should reach at least {expected:.3g}"
     if xla < expected:
-        remedy = "is the machine busy, or the process confined (taskset, a container)? Runs will be slow, not wrong"
-        return Finding(f"matmul {dtype}", "warn", told, remedy)
-    return Finding(f"matmul {dtype}", "ok", told)
+        remedy = "is the machine busy, or the process restricted (taskset, a container)? Runs will be slow, not wrong"
+        return Finding(f"matmul {dtype}", "warn", detail, remedy)
+    return Finding(f"matmul {dtype}", "ok", detail)
 
 
 def check_sandbox() -> Finding:
-    """Shut a process in, as a worker is, and ask what was in force."""
+    """Start a process in the sandbox, as a worker, and read which protections work."""
     try:
         tried = subprocess.run([sys.executable, "-c", SANDBOX], capture_output=True, text=True, timeout=60)
         found: dict[str, bool] = json.loads(tried.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return Finding("sandbox", "warn", f"could not be tried ({error})", "workers run; see docs/meter.md")
+        return Finding("sandbox", "warn", f"could not be tested ({error})", "workers still run; see docs/trust.md")
     return judge_sandbox(found)
 
 
@@ -105,7 +103,7 @@ def judge_sandbox(found: dict[str, bool]) -> Finding:
     return Finding(
         "sandbox",
         "warn",
-        f"this kernel doesn't grant a worker: {', '.join(missing)}",
-        "run only estimators you trust, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
+        f"this kernel does not offer: {', '.join(missing)}",
+        "run only estimators that you trust, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
         "or kernel.apparmor_restrict_unprivileged_userns=0)",
     )

@@ -1,4 +1,4 @@
-"""Python and its packages against what the project asks for, and the optional ones."""
+"""Checks of Python, of the required packages and of the optional ones."""
 
 import importlib.util
 import os
@@ -13,9 +13,7 @@ from packaging.requirements import Requirement
 from whest.checks.finding import Finding
 
 NEEDED_PYTHON = (3, 11)
-
 INSTALL = "make setup, or pip install -c constraints.txt -e ."
-
 EXTRAS = {
     "ray": ("ray", "hydra/launcher=ray sweeps over a cluster", "make launchers"),
     "submitit": ("submitit", "hydra/launcher=slurm sweeps on SLURM", "make launchers"),
@@ -23,7 +21,7 @@ EXTRAS = {
     "optuna": ("optuna", "hydra/sweeper=tune searches for knobs", "make launchers"),
     "huggingface_hub": ("huggingface_hub", "dataset=hub reads published datasets", "pip install huggingface_hub"),
 }
-"""Optional packages: the module, what it is for, how to get it."""
+"""Optional packages: the module, its use, how to install it."""
 
 
 def check_python() -> Finding:
@@ -34,15 +32,16 @@ def check_python() -> Finding:
 
 
 def check_packages() -> list[Finding]:
-    """Each package that pyproject names, at the version it names."""
+    """Is each package of pyproject.toml installed, in the right version?"""
     try:
         asked = [Requirement(line) for line in requires("whest") or []]
     except PackageNotFoundError:
-        return [Finding("whest", "warn", "runs from a folder, its needs aren't known to this environment", INSTALL)]
+        return [Finding("whest", "warn", "is not installed, so its requirements can't be checked", INSTALL)]
     needed = [one for one in asked if one.marker is None or one.marker.evaluate({"extra": ""})]
     wrong = [finding for finding in map(check_requirement, needed) if finding.status != "ok"]
-    told = ", ".join(f"{name} {version(name)}" for name in ("jax", "jaxlib", "mlflow", "hydra-core") if _is_there(name))
-    return wrong or [Finding("packages", "ok", f"all {len(needed)} as pyproject asks: {told}")]
+    main = ("jax", "jaxlib", "mlflow", "hydra-core")
+    versions = ", ".join(f"{name} {version(name)}" for name in main if _is_installed(name))
+    return wrong or [Finding("packages", "ok", f"all {len(needed)} as pyproject.toml requires: {versions}")]
 
 
 def check_requirement(asked: Requirement) -> Finding:
@@ -55,7 +54,7 @@ def check_requirement(asked: Requirement) -> Finding:
     return Finding(asked.name, "ok", found)
 
 
-def _is_there(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         version(name)
     except PackageNotFoundError:
@@ -64,14 +63,14 @@ def _is_there(name: str) -> bool:
 
 
 def check_options(peer: Path) -> list[Finding]:
-    """What some commands need and others don't: its absence is nothing to worry about."""
+    """Optional packages and programs. Only some commands need them, so a missing one is no problem."""
     found = [
-        Finding(name, "ok", f"{'there' if importlib.util.find_spec(module) else f'absent ({remedy})'}: {use}")
+        Finding(name, "ok", f"{'installed' if importlib.util.find_spec(module) else f'absent ({remedy})'}: {use}")
         for name, (module, use, remedy) in EXTRAS.items()
     ]
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or os.environ.get("CHROMIUM")
     found.append(Finding("Chromium", "ok", f"{browser or 'absent (make system-deps)'}: tests and pictures of pages"))
-    there = (peer / "bin" / "python").exists()
-    use = "tests and benchmarks against whestbench"
-    found.append(Finding("peer", "ok", f"{peer if there else 'absent (make peer)'}: {use}"))
+    is_installed = (peer / "bin" / "python").exists()
+    use = "tests and benchmarks against WhestBench"
+    found.append(Finding("WhestBench", "ok", f"{peer if is_installed else 'absent (make peer)'}: {use}"))
     return found

@@ -1,4 +1,4 @@
-"""Where things are kept: room on the disk, folders that can be written, caches, MLflow's store."""
+"""Checks of the storage: free disk space, writable folders, caches, MLflow's store."""
 
 import shutil
 import sqlite3
@@ -14,8 +14,7 @@ from whest.errors import WhestError
 from whest.tracking.runs import SQLITE, MlflowTracking, Tracking
 
 LEAST_FREE, LITTLE_FREE = 200e6, 2e9
-"""Bytes: below the first a run can fail as it writes, below the second it won't last."""
-
+"""In bytes. Below the first, a run can fail while it writes; below the second, the space will soon be used up."""
 LARGE_CACHE = 20e9
 
 
@@ -25,15 +24,15 @@ def check_disk(outputs: Path) -> Finding:
 
 
 def judge_disk(free: float, outputs: Path) -> Finding:
-    told = f"{free / 1e9:.1f} GB free for {outputs}"
-    remedy = "make room (python -m whest job=clean empties the caches), or choose another outputs_dir"
+    detail = f"{free / 1e9:.1f} GB free for {outputs}"
+    remedy = "free some space (python -m whest job=clean empties the caches), or choose another outputs_dir"
     if free < LEAST_FREE:
-        return Finding("disk", "fail", told, remedy)
-    return Finding("disk", "warn", told, remedy) if free < LITTLE_FREE else Finding("disk", "ok", told)
+        return Finding("disk", "fail", detail, remedy)
+    return Finding("disk", "warn", detail, remedy) if free < LITTLE_FREE else Finding("disk", "ok", detail)
 
 
 def check_writable(folder: Path, name: str) -> Finding:
-    """Write a file where a run would; what had to be made for it is taken back."""
+    """Write a file in the folder, as a run would. New folders are removed again."""
     made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,16 +63,19 @@ def check_caches(outputs: Path) -> list[Finding]:
 
 def _judge_cache(name: str, files: list[Path], holds_truth: bool) -> Finding:
     size = sum(path.stat().st_size for path in files)
-    told = f"{size / 1e6:.1f} MB in {len(files)} files"
+    detail = f"{size / 1e6:.1f} MB in {len(files)} files"
     bad = [path.name for path in files if holds_truth and path.suffix == ".npz" and not _is_readable(path)]
-    remedy = "python -m whest job=clean empties it; what is needed is made again"
+    remedy = "python -m whest job=clean empties it; whest makes the files again when it needs them"
     if bad:
-        return Finding(name, "warn", f"{told}, {len(bad)} of them damaged ({bad[0]}): they will be drawn again", remedy)
-    return Finding(name, "warn", f"{told}, which is a lot", remedy) if size > LARGE_CACHE else Finding(name, "ok", told)
+        damaged = f"{detail}, {len(bad)} of them damaged ({bad[0]}): they will be drawn again"
+        return Finding(name, "warn", damaged, remedy)
+    return (
+        Finding(name, "warn", f"{detail}, which is much", remedy) if size > LARGE_CACHE else Finding(name, "ok", detail)
+    )
 
 
 def _is_readable(path: Path) -> bool:
-    """Whether an entry can be opened; whether its digest is right is looked at when it is used."""
+    """Whether an entry can be opened. Its digest is checked when it is used."""
     try:
         with np.load(path, allow_pickle=False) as entry:
             return bool(entry.files)
@@ -82,14 +84,14 @@ def _is_readable(path: Path) -> bool:
 
 
 def check_store(tracking: Tracking) -> Finding:
-    """Open the store as a run would, and count what it holds; a store that isn't there yet is no fault."""
+    """Open the store as a run would, and count its runs. A store that does not exist yet is fine."""
     if not isinstance(tracking, MlflowTracking):
-        return Finding("MLflow store", "ok", "tracking=none keeps no runs")
+        return Finding("MLflow store", "ok", "not used (tracking=none)")
     uri = tracking.tracking_uri
     database = Path(uri.removeprefix(SQLITE))
     if uri.startswith(SQLITE):
         if not database.exists():
-            return Finding("MLflow store", "ok", f"{database} isn't there yet: the first run makes it")
+            return Finding("MLflow store", "ok", f"{database} does not exist yet: the first run makes it")
         trouble = _sqlite_trouble(database)
         if trouble is not None:
             return Finding("MLflow store", "fail", f"{database}: {trouble}", _remedy(database))
@@ -104,7 +106,7 @@ def check_store(tracking: Tracking) -> Finding:
 
 
 def _sqlite_trouble(database: Path) -> str | None:
-    """What SQLite itself says of the file, before MLflow would migrate it."""
+    """SQLite's own check of the file, before MLflow opens and migrates it."""
     try:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as store:
             (said,) = store.execute("pragma quick_check").fetchone()
@@ -116,6 +118,6 @@ def _sqlite_trouble(database: Path) -> str | None:
 
 def _remedy(database: Path) -> str:
     return (
-        f"move {database} away and run again: a new one is made. Reports are files of their own and stay; "
-        "for a server see whether tracking.uri is right"
+        f"move {database} away and run again, to make a new one; the reports are separate files and stay. "
+        "For a server, check tracking.uri"
     )

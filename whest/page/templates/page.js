@@ -12,7 +12,7 @@
   system.addEventListener("change", name);
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    try { localStorage.setItem("whest-theme", root.dataset.theme); } catch { /* a sandboxed frame keeps nothing */ }
+    try { localStorage.setItem("whest-theme", root.dataset.theme); } catch { /* a sandboxed frame can't store it */ }
     name();
   });
 

@@ -1,1 +1,1 @@
-"""An exam: train a byte learner from nothing under a budget, then answer questions it never saw."""
+"""An exam: train a byte learner from random weights under a budget, then let it answer questions that it never saw."""

@@ -1,7 +1,7 @@
-"""What a training call may use up: pure functions of a clock's reading and of FLOPs spent.
+"""The allowance of a training call: pure functions of the elapsed time and the FLOPs.
 
-By FLOPs, a call gets its share of the updates that the budget pays for. By wall time, a call may be as long as the
-limit on calls and the time left allow; in the last minutes, the reserve, nothing new begins.
+With a budget in FLOPs, a call gets its share of the updates. With a budget in seconds, a call may last until its limit
+or the deadline; in the reserve before the deadline, no call begins.
 """
 
 import math
@@ -26,7 +26,7 @@ class WallClock:
         return max(0.0, self.budget_s - elapsed_s)
 
     def allowance_s(self, elapsed_s: float) -> float | None:
-        """How long a call that is asked for now may run; null where it is refused."""
+        """The longest time of a call that begins now; None if it is refused."""
         if elapsed_s >= self.budget_s - self.reserve_s:
             return None
         return min(self.call_limit_s, self.left_s(elapsed_s))
@@ -36,11 +36,11 @@ class WallClock:
 
 
 def affordable(budget: float, flops_per_update: int) -> int:
-    """Updates that a FLOP budget pays for."""
+    """The number of updates that a FLOP budget pays for."""
     return math.floor(budget / flops_per_update) if flops_per_update > 0 else 0
 
 
 def steps_by_call(n_steps: int, n_calls: int) -> list[int]:
-    """The updates of each of so many equal calls; together all of them."""
+    """Divide `n_steps` updates equally between `n_calls` calls."""
     ends = [n_steps * call // n_calls for call in range(n_calls + 1)]
     return [end - start for start, end in pairwise(ends)]

@@ -1,4 +1,4 @@
-"""From a composed config to the exam task: every value checked before any work starts."""
+"""Make the exam task from a composed config. Every value is checked before any work starts."""
 
 import secrets
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from whest.tasks.exam.recipe import Recipe
 from whest.tasks.exam.task import Exam
 
 ENDLESS = 2**53
-"""Bytes of a stream that is drawn from again and again: only the budget ends it."""
+"""The length of the stream, in bytes: rows are drawn again and again, and only the budget ends it."""
 
 
 @dataclass(frozen=True)
@@ -77,19 +77,21 @@ def _load_material(config: Node) -> Material:
 def _refuse_bad_recipe(options: ExamOptions, recipe: Recipe) -> None:
     if isinstance(recipe.promote, int) and recipe.promote > recipe.calls:
         raise ConfigError(
-            f"task.recipe.promote={recipe.promote} is no candidate of task.recipe.calls={recipe.calls}: "
-            "give one of 1 to calls, last or none"
+            f"task.recipe.promote={recipe.promote} is larger than task.recipe.calls={recipe.calls}: "
+            "give a number from 1 to calls, last or none"
         )
     if options.reserve_s >= options.budget_s:
         raise ConfigError(
-            f"task.reserve_s={options.reserve_s:g} leaves no time of task.budget_s={options.budget_s:g}: make it less"
+            f"task.reserve_s={options.reserve_s:g} must be less than task.budget_s={options.budget_s:g}: lower it"
         )
 
 
 def _refuse_bad_learner(spec: EstimatorSpec, context: LearnerContext, in_flops: bool) -> None:
-    """A wrong knob, or an estimator of another task, is found before any work; a stranger's file is run in its room."""
+    """Find a wrong knob, or an estimator of another task, before any work. A stranger's file runs only in a room."""
     if not spec.is_bundled:
         return
     flops = step_cost(create_learner(spec, context), context).flops
     if in_flops and flops > context.flop_budget:
-        raise ConfigError(f"budget={context.flop_budget:.4g} buys no update: one costs {flops:.4g} FLOPs")
+        raise ConfigError(
+            f"budget={context.flop_budget:.4g} is too small: one update costs {flops:.4g} FLOPs, raise the budget"
+        )

@@ -1,4 +1,4 @@
-"""Pictures of an exam run, drawn from the report's own document."""
+"""Pictures of an exam run, drawn from its report.json."""
 
 from matplotlib.axes import Axes
 
@@ -8,7 +8,7 @@ from whest.page.palette import ACCENT, ALARM, INK, MUTED
 
 
 def draw_families(axes: Axes, results: Json) -> None:
-    """Each family's share of right answers, the best on top."""
+    """The share of right answers by family, the best on top."""
     families = results["families"]
     names = sorted(families, key=lambda name: families[name]["right"] / families[name]["asked"])
     shares = [100 * families[name]["right"] / families[name]["asked"] for name in names]
@@ -20,7 +20,7 @@ def draw_families(axes: Axes, results: Json) -> None:
 
 
 def draw_losses(axes: Axes, results: Json) -> None:
-    """Bits a byte of each batch before its update; a line where a candidate was packaged, bold where it was graded."""
+    """Bits per byte of batches before their update. Dashed lines are candidates; the solid one was graded."""
     steps, bits = zip(*results["training"]["losses"], strict=True)
     axes.plot(steps, bits, color=ACCENT, marker=".", markersize=3, linewidth=1)
     for event in results["training"]["history"]:
@@ -33,7 +33,7 @@ def draw_losses(axes: Axes, results: Json) -> None:
                 linestyle="-" if is_graded else "--",
                 label="graded candidate" if is_graded else None,
             )
-    axes.set(xlabel="update", ylabel="bits a byte of training text")
+    axes.set(xlabel="update", ylabel="bits per byte of training text")
     axes.set_ylim(bottom=0)
     if results["promoted"] is not None:
         axes.legend(frameon=False)

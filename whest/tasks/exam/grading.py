@@ -1,4 +1,4 @@
-"""Grading: another process, which gets the promoted bundle and the questions, and answers from prefixes alone."""
+"""Grading: a separate process gets the promoted bundle and the questions, and answers each from its prefix."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ LOAD_TIMEOUT_S, QUESTION_TIMEOUT_S = 600.0, 600.0
 
 
 def grade(plan: Plan, sitting: Sitting, questions: Sequence[Question]) -> Iterator[ExamCase]:
-    """One case a question. What stopped the session fails them all; what stops the grader makes the run invalid."""
+    """One case per question. If the session failed, all questions fail. If the grader fails, the run is invalid."""
     if sitting.failure is not None or sitting.bundle is None:
         yield from _all_failed(sitting, questions, sitting.failure)
         return
@@ -48,7 +48,7 @@ def _refusal(plan: Plan, sitting: Sitting, reason: str) -> ExamFailure:
     if reason != "too large":
         return ExamFailure("BAD_BUNDLE", reason)
     size, limit = sitting.gzipped_bytes, plan.bundle_limit_bytes
-    return ExamFailure("TOO_LARGE", f"the bundle has {size:,} bytes gzipped, at most {limit:,} are graded")
+    return ExamFailure("TOO_LARGE", f"the bundle has {size:,} bytes gzipped, the limit is {limit:,}")
 
 
 def _graded(grader: Worker, plan: Plan, sitting: Sitting, index: int, question: Question) -> ExamCase:

@@ -1,4 +1,4 @@
-"""What an exam run is made of: training text, a public validation set, and the exam, each with its hash."""
+"""The material of an exam run: training text, a public validation set, and the exam, each with its hash."""
 
 import hashlib
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from whest.tasks.exam.questions import load_questions, read_questions, write_que
 
 @dataclass(frozen=True)
 class Material:
-    """Text to learn from, questions for calibration, questions that count."""
+    """The text to learn from, the questions for validation, and the questions that count."""
 
     name: str
     text: bytes
     validation: QuestionSet
     exam: QuestionSet
     exam_path: Path | None
-    """Where the exam came from; null for one made from the seed. The training process is never told."""
+    """The exam's file; None for the demo exam. The training process never gets this path."""
     is_demo: bool
-    """Whether anybody could have made the same exam."""
+    """Whether it is the demo exam, which anybody can make."""
     seed: int
 
     @property
@@ -56,7 +56,7 @@ class Material:
 
 @dataclass(frozen=True)
 class ExamData:
-    """`data=exam`: everything from `seed`, or parts of it from files."""
+    """`data=exam`: the demo from `seed`, or parts of it from files."""
 
     seed: Annotated[int, Field(ge=0, lt=2**63)]
     n_questions: Annotated[int, Field(ge=1, le=100_000)]

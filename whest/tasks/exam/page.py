@@ -1,4 +1,4 @@
-"""An exam run's part of its page: families, examples right and wrong, the training curve, every candidate."""
+"""The page of an exam run: families, training curve, candidates, questions with their answers."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,13 +16,13 @@ MAX_ROWS = 1000
 
 
 def page_parts(document: Json) -> PageParts:
-    told, results = document["run_config"], document["results"]
+    config, results = document["run_config"], document["results"]
     rows = results["per_case"]
     started = datetime.fromisoformat(document["run_meta"]["run_started_at_utc"])
     return PageParts(
-        title=f"{told['estimator']['name']} on {told['dataset']['name']}",
-        subtitle=f"{told['n_questions']} questions · budget {told['flop_budget']:.3g} FLOPs · seed {told['seed']} · "
-        f"{started:%-d %B %Y, %H:%M} UTC",
+        title=f"{config['estimator']['name']} on {config['dataset']['name']}",
+        subtitle=f"{config['n_questions']} questions · budget {config['flop_budget']:.3g} FLOPs · "
+        f"seed {config['seed']} · {started:%-d %B %Y, %H:%M} UTC",
         notices=_notices(document),
         note=f"{results['n_right']} of {results['n_questions']} answers are right byte for byte",
         facts=_facts(results),
@@ -31,59 +31,59 @@ def page_parts(document: Json) -> PageParts:
             "By family": [_family_picture(results)] if rows else [],
             "Training": _training_blocks(results),
             "Candidates": _candidate_blocks(results),
-            "Where the FLOPs went": flop_blocks(results, max(results["training_steps"], 1), "FLOPs an update")
+            "Where the FLOPs went": flop_blocks(results, max(results["training_steps"], 1), "FLOPs per update")
             if results["training_flops"]
             else [],
             "Questions": _question_blocks(rows),
             "Failures and output": failure_blocks(rows),
         },
         provenance={
-            "exam": told["dataset"]["exam_sha256"][:16],
-            "training text": told["dataset"]["text_sha256"][:16],
-            "validation set": told["dataset"]["validation_sha256"][:16],
-            "kept from the exam by": ", ".join(
-                name.replace("_", " ") for name, held in told["isolation"]["protections"].items() if held
+            "exam": config["dataset"]["exam_sha256"][:16],
+            "training text": config["dataset"]["text_sha256"][:16],
+            "validation set": config["dataset"]["validation_sha256"][:16],
+            "protections": ", ".join(
+                name.replace("_", " ") for name, held in config["isolation"]["protections"].items() if held
             ),
         },
     )
 
 
 def _notices(document: Json) -> list[Block]:
-    results, told = document["results"], document["run_config"]
+    results, config = document["results"], document["run_config"]
     notices: list[Block] = []
     if document["run_meta"]["status"] == "interrupted":
         done = len(results["per_case"])
-        notices.append(Text(f"Interrupted after {done} of {told['n_questions']} questions.", "warn"))
+        notices.append(Text(f"Interrupted after {done} of {config['n_questions']} questions.", "warn"))
     if results["invalid"]:
-        notices.append(Text(f"Invalid, to be run again: {results['invalid']}", "bad"))
+        notices.append(Text(f"Invalid, must be run again: {results['invalid']}", "bad"))
     elif results["promoted"] is None and results["per_case"]:
         notices.append(Text(f"Nothing was graded: {results['per_case'][0]['error']['message']}.", "bad"))
-    if told["dataset"]["is_demo"]:
-        notices.append(Text("A demo exam: anybody can make it from its seed.", "warn"))
+    if config["dataset"]["is_demo"]:
+        notices.append(Text("This is the demo exam: anybody can make it from its seed.", "warn"))
     return notices
 
 
 def _facts(results: Json) -> list[Fact]:
     size, seen = results["bundle_gzipped_bytes"], results["validation_score"]
     facts = [
-        Fact("bits a byte", figure(results["bits_per_byte"]), "of the answers; a diagnostic"),
+        Fact("bits per byte", figure(results["bits_per_byte"]), "of the right answers; not part of the score"),
         Fact("promoted", f"candidate {results['promoted'] or '–'}", f"of {results['n_candidates']}"),
-        Fact("public validation", "–" if seen is None else f"{seen:.3g} %", "feedback, never a reason"),
-        Fact("bundle", "–" if size is None else f"{size:,} B", "gzipped, as the grader found it"),
+        Fact("public validation", "–" if seen is None else f"{seen:.3g} %", "not part of the score"),
+        Fact("bundle", "–" if size is None else f"{size:,} B", "gzipped, measured by the grader"),
         Fact("parameters", "–" if results["n_params"] is None else f"{results['n_params']:,}"),
         Fact("training", f"{results['training_time_s']:.3g} s", f"{results['training_steps']} updates"),
     ]
     if results.get("mean_wall_time_s") is not None:
         cost = f"costs {results['time_deduction']:.3g} points"
-        facts.append(Fact("time", f"{results['mean_wall_time_s']:.3g} s a question", cost))
+        facts.append(Fact("time", f"{results['mean_wall_time_s']:.3g} s per question", cost))
     return facts
 
 
 def _gauges(document: Json) -> list[Block]:
-    told, results = document["run_config"], document["results"]
-    if told["budget_by"] != "flops":
+    config, results = document["run_config"], document["results"]
+    if config["budget_by"] != "flops":
         return []
-    share = results["training_flops"] / told["flop_budget"]
+    share = results["training_flops"] / config["flop_budget"]
     return [Gauge("budget spent on updates", share, note=f"{results['training_flops']:.4g} FLOPs")]
 
 
@@ -100,7 +100,7 @@ def _training_blocks(results: Json) -> list[Block]:
         return []
     chart, axes = new_figure()
     draw_losses(axes, results)
-    words = f"Bits a byte of training text, from {losses[0][1]:.3g} to {losses[-1][1]:.3g}"
+    words = f"Bits per byte of training text, from {losses[0][1]:.3g} to {losses[-1][1]:.3g}"
     calls = [
         [
             event["number"],
@@ -113,7 +113,7 @@ def _training_blocks(results: Json) -> list[Block]:
         for event in results["training"]["history"]
         if event["event"] in ("call", "refusal")
     ]
-    columns = ["call", "asked at, s", "it was told", "updates", "FLOPs", "refused"]
+    columns = ["call", "asked at, s", "budget", "updates", "FLOPs", "refused"]
     return [Picture(chart, f"{words}.", f"{words}."), Table(columns, calls, "Training calls.")]
 
 
@@ -139,7 +139,7 @@ def _candidate_blocks(results: Json) -> list[Block]:
         if event["event"] == "candidate"
     ]
     columns = ["candidate", "updates", "validation, %", "bytes gzipped", "sha256", ""]
-    words = "The latest promotion is graded, whatever the validation set said."
+    words = "The candidate promoted last is graded; the validation set has no effect on this."
     return [Table(columns, rows, words)] if rows else []
 
 
@@ -153,9 +153,9 @@ def _question_blocks(rows: Sequence[Json]) -> list[Block]:
     if not rows:
         return []
     if "prefix" not in rows[0]:
-        hidden = Text("The questions of an exam from outside are not repeated here; task.reveal=true would do it.")
+        hidden = Text("The questions of your own exam are not shown; task.reveal=true shows them.")
         return [hidden, _question_table(rows, "Every question.")]
-    return [_question_table(rows, "Every question with its answer; sort by any column.")]
+    return [_question_table(rows, "Every question with its answer. Click on a column's name to sort by it.")]
 
 
 def _question_table(rows: Sequence[Json], caption: str) -> Table:

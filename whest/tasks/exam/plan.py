@@ -1,4 +1,4 @@
-"""The plan of an exam run, and what of it each process is told."""
+"""The plan of an exam run, and the part of it that each process gets."""
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ from whest.tasks.exam.recipe import Recipe
 
 @dataclass(frozen=True)
 class Plan:
-    """A learner, what it learns from, what it may use up, and the recipe it is trained by."""
+    """A learner, its material, its budget and its recipe."""
 
     spec: EstimatorSpec
     context: LearnerContext
@@ -28,23 +28,23 @@ class Plan:
     material: Material
     recipe: Recipe
     budget: float
-    """In FLOPs: what updates may cost together, unless there is a clock."""
+    """The FLOPs of all updates together; without effect if there is a wall clock."""
     wall_clock: WallClock | None
     bundle_limit_bytes: int
     seed: int
     cache: Path
-    """Of compiled programs."""
+    """The folder of compiled programs."""
 
     @property
     def world(self) -> "ExamWorld":
-        """What processes are started from: nothing here leads to the exam."""
+        """The data that processes are started with. It contains nothing about the exam."""
         validation = write_questions(self.material.validation.questions).decode()
         return ExamWorld(self.spec, self.context, self.worker_limits, validation, self.seed, self.cache)
 
 
 @dataclass(frozen=True)
 class ExamWorld:
-    """What the processes of a run may know."""
+    """The data that the processes of a run may have."""
 
     spec: EstimatorSpec
     context: LearnerContext
@@ -58,7 +58,7 @@ class ExamWorld:
         return furniture(self.spec)
 
     def launch(self, role: str, scratch: Path) -> Launch:
-        told: dict[str, dict[str, Any]] = {
+        by_role: dict[str, dict[str, Any]] = {
             "trace": {"spec": write_spec(self.spec), "context": asdict(self.context)},
             "train": {
                 "learner": {"name": self.spec.name, "target": self.spec.target, "knobs": dict(self.spec.knobs)},
@@ -72,5 +72,5 @@ class ExamWorld:
         writable = [str(scratch), *([str(self.cache)] if role == "train" else [])]
         platforms = "cpu" if role == "trace" else chosen_platforms()
         room = [str(path) for path in self.room]
-        start: Message = {"room": room, "writable": writable, "platforms": platforms, **told[role]}
+        start: Message = {"room": room, "writable": writable, "platforms": platforms, **by_role[role]}
         return launch_module("whest.tasks.exam.process.worker", role, scratch, importable(self.spec, self.room), start)

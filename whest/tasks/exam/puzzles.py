@@ -1,7 +1,7 @@
-"""Families of small puzzles, from a seed: the demo exam, its training text and its public validation set.
+"""Families of small puzzles from a seed: the demo exam, its training text and its public validation set.
 
-Training text and exam share most families and not all: what an exam asks beyond them has to come from the prompt.
-Every puzzle is a line `name shown > answer`; many answers depend on letters and digits that the line itself made up.
+The exam has some families that the training text does not have: their rule must be found from the prompt. Each puzzle
+is a line `name shown > answer`. Many answers depend on random letters and digits of the same line.
 """
 
 import string
@@ -12,10 +12,9 @@ from whest.cases.exam import Question
 from whest.tasks.exam.questions import mask_earlier
 
 Puzzle = tuple[str, str]
-"""What is shown, and its answer."""
-
+"""The shown text and its answer."""
 MASKED_SHARE = 0.1
-"""Of the training text's lines: an exam's earlier answers are masked, which shouldn't come as a surprise."""
+"""The share of masked lines in the training text. An exam masks earlier answers, so a learner should know masks."""
 
 
 def _word(random: Random, shortest: int, longest: int) -> str:
@@ -28,7 +27,7 @@ def copying(random: Random) -> Puzzle:
 
 
 def recalling(random: Random) -> Puzzle:
-    """Keys and values made up for this line alone."""
+    """Find the value of a key. Keys and values are random in each line."""
     keys = random.sample(string.ascii_lowercase, random.randint(2, 4))
     values = {key: str(random.randrange(10)) for key in keys}
     pairs = " ".join(f"{key}={value}" for key, value in values.items())
@@ -37,7 +36,7 @@ def recalling(random: Random) -> Puzzle:
 
 
 def continuing(random: Random) -> Puzzle:
-    """A short pattern, repeated and broken off."""
+    """Continue a short pattern, which is repeated and then cut off."""
     pattern = _word(random, 2, 3)
     n_shown = random.randint(1, len(pattern) - 1)
     return f"goes on {' '.join([pattern] * 3)} {pattern[:n_shown]}", pattern[n_shown:]
@@ -87,15 +86,13 @@ FAMILIES: dict[str, Callable[[Random], Puzzle]] = {
 }
 
 TRAINED = ("copy", "recall", "continue", "count", "add", "double", "last")
-
 EXAMINED = ("copy", "recall", "continue", "count", "add", "reverse", "sort")
-
 VALIDATED = ("copy", "recall", "continue", "add")
-"""Smaller and less diverse than the exam: for calibration."""
+"""The validation set has fewer families than the exam."""
 
 
 def demo_questions(seed: int, purpose: str, families: Sequence[str], n_questions: int) -> list[Question]:
-    """Families in turn, each question behind one earlier line of a text whose answer is masked."""
+    """Questions from the families in turn, each after one earlier line with a masked answer."""
     random = Random(f"{purpose} {seed}")
     asked = []
     for index in range(n_questions):
@@ -110,7 +107,7 @@ def demo_questions(seed: int, purpose: str, families: Sequence[str], n_questions
 
 
 def demo_text(seed: int, n_bytes: int) -> bytes:
-    """Training text: one puzzle a line, some with their answer masked, until there are so many bytes."""
+    """Training text of `n_bytes` bytes: one puzzle per line, some with masked answers."""
     random = Random(f"text {seed}")
     lines: list[str] = []
     length = 0

@@ -1,4 +1,4 @@
-"""Questions: a prefix, the answer that follows, a family. An exam is a JSONL file of them, known by its sha256."""
+"""Questions: a prefix, the answer that follows it, and a family. An exam is a JSONL file of questions with a sha256."""
 
 import hashlib
 import json
@@ -10,26 +10,23 @@ from whest.cases.exam import Question, QuestionSet
 from whest.errors import ConfigError
 
 PREFIX_BYTES = 1024
-"""The most of a text that a question may show."""
-
+"""The longest prefix."""
 ANSWER_BYTES = 256
-
 MASK = b"_"
-
 FIELDS = ("prefix", "answer", "family")
 
 
 def write_questions(questions: Iterable[Question]) -> bytes:
-    """The file: one JSON object a line, UTF-8."""
+    """The content of the file: one JSON object per line, in UTF-8."""
     rows = ({"prefix": q.prefix.decode(), "answer": q.answer.decode(), "family": q.family} for q in questions)
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
 
 
 def read_questions(content: bytes, source: str) -> QuestionSet:
-    """The questions of a file's bytes; `source` is how the config names it."""
+    """The questions in a file's content. `source` names the file in error messages."""
     lines = [line for line in content.split(b"\n") if line.strip()]
     if not lines:
-        raise ConfigError(f"{source} holds no questions: give a JSONL file of {', '.join(FIELDS)}")
+        raise ConfigError(f"{source} has no questions: give a JSONL file with {', '.join(FIELDS)}")
     questions = tuple(_read_line(line, f"{source}, line {number}") for number, line in enumerate(lines, start=1))
     return QuestionSet(questions, hashlib.sha256(content).hexdigest())
 
@@ -43,9 +40,9 @@ def load_questions(path: Path, key: str) -> QuestionSet:
 
 
 def mask_earlier(text: bytes, answers: Sequence[tuple[int, int]], asked: int, family: str) -> Question:
-    """The question of one answer span of a text: what stands before it, with every earlier answer masked.
+    """Make a question of one answer in a text: its prefix is the text before it, with all earlier answers masked.
 
-    So an exam is a set of independent questions: no prefix gives another question's answer away.
+    So the questions of an exam are independent: no prefix contains the answer to another question.
     """
     shown = bytearray(text)
     for start, end in answers[:asked]:
@@ -60,12 +57,12 @@ def _read_line(line: bytes, where: str) -> Question:
         row: Any = json.loads(line)
         values = [row[name] for name in FIELDS]
     except (ValueError, KeyError, TypeError, IndexError):
-        raise ConfigError(f"{where} is no question: each line is a JSON object with {', '.join(FIELDS)}") from None
+        raise ConfigError(f"{where} is no question: each line must be a JSON object with {', '.join(FIELDS)}") from None
     if not all(isinstance(value, str) for value in values) or not values[2]:
         raise ConfigError(f"{where}: {', '.join(FIELDS)} must be strings, and family not empty")
     prefix, answer = (_encoded(value, where) for value in values[:2])
     if len(prefix) > PREFIX_BYTES:
-        raise ConfigError(f"{where}: the prefix has {len(prefix)} bytes, at most {PREFIX_BYTES} are shown: cut it")
+        raise ConfigError(f"{where}: the prefix has {len(prefix)} bytes, the limit is {PREFIX_BYTES}: cut it")
     if not 1 <= len(answer) <= ANSWER_BYTES:
         raise ConfigError(f"{where}: the answer has {len(answer)} bytes, it must have 1 to {ANSWER_BYTES}")
     return Question(prefix, answer, values[2])
@@ -75,4 +72,4 @@ def _encoded(value: str, where: str) -> bytes:
     try:
         return value.encode()
     except UnicodeEncodeError:
-        raise ConfigError(f"{where} holds half a character, which is no UTF-8: write the text anew") from None
+        raise ConfigError(f"{where} has half a character, which is not valid UTF-8: correct the text") from None

@@ -1,7 +1,7 @@
-"""The recipe: how a learner is trained and which candidate faces the exam. Candidates are only ever added.
+"""The recipe: how a learner is trained, and which candidate takes the exam. Candidates are added and never removed.
 
-Choosing a model is part of what is measured, so it is the recipe's alone: the candidate promoted last before the
-deadline is graded, whatever any other one did on the public validation set.
+The choice of the model is part of the measurement, so only the recipe makes it: the candidate promoted last before the
+deadline is graded, also if another one was better on the public validation set.
 """
 
 from collections.abc import Sequence
@@ -15,21 +15,21 @@ from whest.cases.exam import Candidate, Entry, Promotion
 
 @dataclass(frozen=True)
 class Recipe:
-    """`recipe.*`: in how many calls a learner is trained, on rows of which length, and what is promoted."""
+    """`task.recipe`: the number of training calls, the length of rows, and the promoted candidate."""
 
     calls: Annotated[int, Field(ge=1, le=1000)]
-    """Training calls, each with an equal share of what is left; a candidate is packaged after each."""
+    """The number of training calls. Each gets an equal share of the remaining budget and makes one candidate."""
     row_length: Annotated[int, Field(ge=2, le=1025)]
-    """Bytes of a training row, and the window that answers are given in: BOS and the bytes before the answer."""
+    """Bytes per training row, and the window for an answer: BOS and the bytes before it."""
     promote: Literal["last", "none"] | Annotated[int, Field(ge=1)]
-    """last: each candidate as it is packaged, so that the latest counts; N: the N-th alone; none: nothing."""
+    """last: promote every candidate, so that the last one counts; N: only candidate N; none: no candidate."""
 
     def promotes(self, candidate: int) -> bool:
         return self.promote == "last" or self.promote == candidate
 
 
 def graded_candidate(history: Sequence[Entry], deadline_s: float | None) -> int | None:
-    """The candidate that faces the exam: the latest promotion at the deadline; null where nothing was promoted."""
+    """The candidate that takes the exam: the last one promoted before the deadline; None if none was promoted."""
     packaged: set[int] = set()
     chosen = None
     for entry in history:

@@ -1,4 +1,4 @@
-"""An exam's report: a row a question, each family's share, the training curve, the history of candidates."""
+"""An exam's report: one row per question, the families' shares, the training curve, the history of candidates."""
 
 import re
 from collections import defaultdict
@@ -14,7 +14,7 @@ from whest.scoring.exam import ExamScore, QuestionMeasures
 
 @dataclass(frozen=True)
 class ExamReport(Report[ExamCase, ExamScore]):
-    """One run of a recipe, and how its model did."""
+    """One run of a recipe, with the answers of its model."""
 
     reveal: bool
 
@@ -57,7 +57,7 @@ def _training_xla(sitting: Sitting) -> float | None:
 
 
 def right_by_family(cases: Sequence[ExamCase]) -> dict[str, tuple[int, int]]:
-    """Right answers and questions of each family, in the order they first came."""
+    """The number of right answers and of questions by family, in the order of the questions."""
     counts: dict[str, list[bool]] = defaultdict(list)
     for case in cases:
         counts[case.question.family].append(case.is_right)
@@ -65,7 +65,7 @@ def right_by_family(cases: Sequence[ExamCase]) -> dict[str, tuple[int, int]]:
 
 
 def _plain(family: str) -> str:
-    """A family's name as MLflow takes it in a metric's."""
+    """A family's name, with only the characters that MLflow allows in a metric's name."""
     return re.sub(r"[^\w. -]", "_", family, flags=re.ASCII)[:100]
 
 

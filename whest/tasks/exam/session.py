@@ -1,7 +1,7 @@
-"""A training session as the harness holds it: it starts the processes, meters out calls, keeps the history.
+"""A training session, run by the harness: it starts the processes, limits the calls and records the history.
 
-Everything a participant could gain from is decided here or by pure functions: how long a call may be, what a bundle
-weighs, which candidate is graded.
+The harness, not the learner, decides everything that could be an advantage: the length of a call, the size of a bundle,
+and which candidate is graded.
 """
 
 import hashlib
@@ -25,16 +25,14 @@ from whest.tasks.exam.process.bundle import gzipped_size
 from whest.tasks.exam.recipe import graded_candidate
 
 GRACE_S = 60.0
-"""How much longer than allowed an update that was begun in time may take before its process is ended."""
-
+"""Extra seconds for the last update of a call. After them, the process is killed."""
 LEAST_FIRST_BITS = 4.0
-"""Half of a byte's eight bits: who knows more before the first update didn't start from nothing."""
-
+"""In bits per byte, half of eight. A learner with fewer before its first update did not start from random weights."""
 HISTORY, CANDIDATES = "history.jsonl", "candidates"
 
 
 class SessionFailedError(Exception):
-    """The participant's session is over."""
+    """The session failed by the participant's fault."""
 
     def __init__(self, code: Code, message: str, traceback: str | None = None) -> None:
         super().__init__(message)
@@ -53,7 +51,7 @@ class Session:
         plan.cache.mkdir(parents=True, exist_ok=True)
 
     def hold(self) -> Sitting:
-        """Train, package and promote; then say which candidate it came to."""
+        """Train, package and promote candidates. The result names the candidate that takes the exam."""
         try:
             programs = self._trace()
             trainer = Worker("train", self._plan.world)
@@ -107,8 +105,8 @@ class Session:
         if not reply["first_bits"] >= LEAST_FIRST_BITS:
             raise SessionFailedError(
                 "TRAINED_INIT",
-                f"before its first update it needs {reply['first_bits']:.3g} bits a byte, which is below "
-                f"{LEAST_FIRST_BITS:g}: a learner starts from random numbers",
+                f"before its first update it needs {reply['first_bits']:.3g} bits per byte, which is below "
+                f"{LEAST_FIRST_BITS:g}: a learner must start from random numbers",
             )
         planned = steps_by_call(affordable(self._plan.budget, cost.flops), self._plan.recipe.calls)
         for number, steps in enumerate(planned, start=1):
@@ -117,7 +115,7 @@ class Session:
             self._package(trainer, number)
 
     def _call(self, trainer: Worker, number: int, steps: int, cost: Cost) -> bool:
-        """One training call, told what is left; false where it was refused, or ended with its process."""
+        """One training call, which gets the remaining budget. False if it was refused, or its process was killed."""
         asked_at, clock = self._elapsed_s(), self._plan.wall_clock
         seconds_left = seconds = flops_left = None
         if clock is None:
@@ -125,7 +123,7 @@ class Session:
         else:
             seconds_left, allowed = clock.left_s(asked_at), clock.allowance_s(asked_at)
             if allowed is None:
-                reason = f"{seconds_left:.0f} s are left, and nothing begins in the last {clock.reserve_s:g} s"
+                reason = f"{seconds_left:.0f} s are left, and no call begins in the last {clock.reserve_s:g} s"
                 self._record(Refusal(number, asked_at, reason))
                 return False
             seconds = min(allowed, seconds_left / (self._plan.recipe.calls - number + 1))
@@ -140,7 +138,7 @@ class Session:
             spent, _ = trainer.ask(message, timeout_s=None if seconds is None else seconds + GRACE_S)
         except WorkerFailedError as error:
             if error.is_timeout:
-                self._record(Refusal(number, asked_at, "it was ended: an update took too long"))
+                self._record(Refusal(number, asked_at, "it was killed: an update took too long"))
                 return False
             raise
         if "failure" in spent:
@@ -172,7 +170,7 @@ class Session:
             self._record(Promotion(number, self._elapsed_s()))
 
     def _record(self, entry: Entry) -> None:
-        """Added at the end, here and on disk; nothing is ever taken back."""
+        """Append an entry to the history, here and on disk. Entries are never removed."""
         self._sitting = replace(self._sitting, history=(*self._sitting.history, entry))
         with (self._folder / HISTORY).open("a") as file:
             file.write(json.dumps(entry_json(entry)) + "\n")

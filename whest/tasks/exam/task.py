@@ -1,4 +1,4 @@
-"""The exam task: a session of training, then one case a question."""
+"""The exam task: a training session, then one case per question."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ from whest.tasks.exam.view import VIEW
 
 @dataclass(frozen=True)
 class Exam:
-    """`task=exam`: trained in a process that never sees the questions, graded in another."""
+    """`task=exam`: training in a process that never sees the questions, grading in another one."""
 
     name: ClassVar[str] = "exam"
     version: ClassVar[int] = 1
@@ -32,7 +32,7 @@ class Exam:
     limits: Limits
     folder: Path
     reveal: bool
-    """Whether the report repeats the questions: a demo's may be read by anybody, another's had better not be."""
+    """Whether the report shows the questions. Those of the demo are public; others should stay secret."""
 
     @property
     def estimator(self) -> EstimatorSpec:
@@ -53,7 +53,7 @@ class Exam:
         return rule.score_exam(cases)
 
     def protocol(self) -> Json:
-        """Frozen together: the exam's bytes, what is learnt from, how it is graded, what may be used up."""
+        """The hashes of exam, text and validation set, the rules of grading, the kind of budget, and the meter."""
         plan = self.plan
         return {
             "data": plan.material.protocol(),

@@ -1,4 +1,4 @@
-"""How an exam run is shown: lines on the console, pictures, what MLflow keeps."""
+"""How an exam run is shown: figures on the console, pictures, rows and files for MLflow."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ class ExamView(View[ExamReport]):
 
     def title(self, report: ExamReport) -> str:
         config = report.config
-        spent = "FLOPs" if config["budget_by"] == "flops" else "FLOPs planned for, by the clock"
+        spent = "FLOPs" if config["budget_by"] == "flops" else "FLOPs (planned; the wall time is the limit)"
         return (
             f"[bold]{escape(config['estimator']['name'])}[/] on {escape(config['dataset']['name'])}: "
             f"{config['n_questions']} questions, budget {report.limits.budget:.3g} {spent}, seed {config['seed']}"
@@ -46,11 +46,11 @@ class ExamView(View[ExamReport]):
         seen = "" if score.validation_score is None else f"{score.validation_score:.3g} % of the public validation set"
         return [
             ("right answers", f"{score.n_right} of {score.n_questions}", escape(families)),
-            ("bits a byte", figure(score.bits_per_byte), "of the answers; a diagnostic"),
+            ("bits per byte", figure(score.bits_per_byte), "of the right answers; not part of the score"),
             *_rule_rows(score),
             ("training", gauge(score.training_flops / report.limits.budget), f"{score.training_steps} updates"),
             ("promoted", chosen, seen),
-            ("bundle", "–" if size is None else f"{size:,} bytes", "gzipped, as the grader found it"),
+            ("bundle", "–" if size is None else f"{size:,} bytes", "gzipped, measured by the grader"),
         ]
 
     def complaints(self, report: ExamReport) -> list[str]:
@@ -59,7 +59,7 @@ class ExamView(View[ExamReport]):
             asked = report.config["n_questions"]
             lines.append(f"[bold yellow]interrupted[/] after {len(report.cases)} of {asked} questions")
         if report.score.invalid is not None:
-            lines.append(f"[bold red]invalid[/], to be run again: {escape(report.score.invalid)}")
+            lines.append(f"[bold red]invalid[/], must be run again: {escape(report.score.invalid)}")
         elif report.score.n_failed_cases:
             first = next(case.failure for case in report.cases if case.failure is not None)
             n = report.score.n_failed_cases
@@ -89,7 +89,7 @@ class ExamView(View[ExamReport]):
         ]
 
     def save_files(self, report: ExamReport, folder: Path) -> None:
-        """The promoted bundle beside the report; the session kept its history as it went."""
+        """Save the promoted bundle beside the report. The session has already written its history."""
         if report.sitting.bundle is not None:
             write_atomically(folder / PROMOTED, report.sitting.bundle)
 
@@ -115,9 +115,9 @@ def _rule_rows(score: ExamScore) -> list[Row]:
     if not isinstance(score, FhermaExamScore) or score.accuracy is None:
         return []
     return [
-        ("accuracy", f"{score.accuracy:.4g} %", "of the questions that were answered"),
+        ("accuracy", f"{score.accuracy:.4g} %", "of the answered questions"),
         ("failures", f"{score.failure_rate:.2%} of questions", f"times {score.failure_factor:.4g}"),
-        ("mean wall time", f"{score.mean_wall_time_s:.3g} s a question", f"costs {score.time_deduction:.4g} points"),
+        ("mean wall time", f"{score.mean_wall_time_s:.3g} s per question", f"costs {score.time_deduction:.4g} points"),
     ]
 
 

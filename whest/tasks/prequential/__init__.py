@@ -1,1 +1,1 @@
-"""Prequential learning: how short a code a byte learner gives a text it reads once."""
+"""Prequential learning: a byte learner reads a text once; its code length is the score."""

@@ -1,4 +1,4 @@
-"""From a composed config to the prequential task: every value checked before any work starts."""
+"""Make the prequential task from a composed config. Every value is checked before any work starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from whest.tasks.prequential.task import Prequential, is_reference
 from whest.tasks.prequential.text import Text
 
 SEED = 1337
-"""Where the config has none."""
+"""The seed if the config has none."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,13 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
     options = build_target(Options, config["task"], "task")
     estimator = estimator_spec(config["estimator"])
     if estimator.mode != "traced":
-        raise ConfigError(f"estimator.mode={estimator.mode}: a byte learner is three traced programs, use mode=traced")
+        raise ConfigError(f"estimator.mode={estimator.mode} can't run a byte learner: use estimator.mode=traced")
     text = build_group(config, "data").load()
     if not isinstance(text, Text):
         raise ConfigError("task=prequential reads a text: choose data=pydocs, data=generated or data=files")
     if len(text.train) < options.row_length:
         raise ConfigError(
-            f"data={text.name} has {len(text.train)} bytes to read, less than a row of task.row_length="
+            f"data={text.name} has {len(text.train)} bytes to read, fewer than one row of task.row_length="
             f"{options.row_length}: give it more text, or a shorter row"
         )
     context = LearnerContext(
@@ -49,7 +49,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         seed=SEED if settings.seed is None else settings.seed,
     )
     if estimator.is_bundled and not is_reference(estimator):
-        create_learner(estimator, context)  # a wrong knob, or no learner at all, is found before any work
+        create_learner(estimator, context)  # finds a wrong knob, or an estimator that is no learner, before any work
     return Prequential(
         text=text,
         estimator=estimator,

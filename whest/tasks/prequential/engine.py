@@ -1,4 +1,4 @@
-"""What carries a learner through the stream: its traced programs, or, for a reference, its own host code."""
+"""Engines run a learner through the stream: with its traced programs, or, for a reference, with its own host code."""
 
 import time
 from collections.abc import Sequence
@@ -16,17 +16,14 @@ from whest.learner.programs import Leaves, Programs
 from whest.scoring.prism import NATS_OF_UNIFORM
 
 Batch = UInt8[np.ndarray, "row time"]
-
 Losses = Float[np.ndarray, " row"]
-
 NOTHING = Cost(())
-
 LEAST_EXPECTED = -30.0
-"""In nats: less likely is as good as never."""
+"""In nats. Smaller log-probabilities are treated as equal."""
 
 
 class Engine(Protocol):
-    """A learner at its place in the stream."""
+    """A learner and its present state in the stream."""
 
     rows_per_step: int
     update_cost: Cost
@@ -34,13 +31,13 @@ class Engine(Protocol):
     compile_time_s: float
 
     def begin(self, seed: int) -> None:
-        """The forced start."""
+        """Start from random numbers that the harness draws."""
 
     def losses(self, batch: Batch) -> Any:
-        """Mean nats a byte of each row, as the learner is now; may still be on its way."""
+        """Mean nats per byte of each row, with the present state. JAX may still be computing them."""
 
     def charged(self, batch: Batch, other: Batch, place: int) -> tuple[Any, Any]:
-        """The same losses, and how far any prediction up to a place moves where the rows go on as others do."""
+        """The same losses, and the largest change of a prediction up to `place` if the rows continue as `other`."""
 
     def learn(self, batch: Batch) -> None: ...
 
@@ -48,7 +45,7 @@ class Engine(Protocol):
 
 
 class TracedEngine:
-    """The loss is one program, the update another: what is charged is settled before anything is learnt."""
+    """Runs traced programs. The loss and the update are separate: the loss is fixed before the batch is learnt."""
 
     def __init__(self, programs: Programs) -> None:
         self.rows_per_step = programs.rows_per_step
@@ -69,7 +66,7 @@ class TracedEngine:
         self.compile_time_s += time.perf_counter() - started
 
     def compile(self, batch: Batch) -> None:
-        """Its programs, before anything is timed."""
+        """Compile the programs, so that compiling is not part of the measured time."""
         started = time.perf_counter()
         params = self._programs.params(self._state)
         self._charge = self._charge.lower(params, batch, batch, np.int32(0)).compile()
@@ -101,7 +98,7 @@ class TracedEngine:
         return logits.astype(jnp.float32)
 
     def _row_losses(self, params: Leaves, batch: Any) -> Any:
-        """Summed as differences from uniform, so that a long row loses nothing to rounding."""
+        """The losses of the rows, summed as differences from uniform to avoid rounding errors in long rows."""
         return _mean_losses(self._predict(params, tokens_of(batch)), batch)
 
     def _charged_losses(self, params: Leaves, batch: Any, other: Any, place: Any) -> tuple[Any, Any]:
@@ -119,12 +116,12 @@ def _mean_losses(logits: Any, batch: Any) -> Any:
 
 
 def expectations(logits: Any) -> Any:
-    """Log-probabilities as far as they matter: what a logit of no account is doesn't blur the others."""
+    """Log-probabilities, cut at LEAST_EXPECTED: changes of very unlikely bytes don't count."""
     return jnp.maximum(jax.nn.log_softmax(logits - logits.max(axis=-1, keepdims=True)), LEAST_EXPECTED)
 
 
 class HostEngine:
-    """A reference whose work nobody counts: it is listed, and never ranked."""
+    """Runs a reference, whose work on the host is not counted: it is listed but never ranked."""
 
     def __init__(self, learner: Any) -> None:
         self.rows_per_step: int = learner.rows_per_step

@@ -1,4 +1,4 @@
-"""Pictures of a prequential run: the loss as it was charged, and bits per byte against what was spent."""
+"""Pictures of a prequential run: the online loss, and bits per byte against FLOPs."""
 
 import math
 
@@ -10,19 +10,18 @@ from whest.document import Json
 from whest.page.palette import ACCENT, ALARM, MUTED
 
 UNIFORM = 8.0
-
 MOST_POINTS = 600
-"""Of a curve: a page stays small, and no screen shows more."""
+"""Points of a curve: enough for a screen, and the page stays small."""
 
 
 def online_bits(results: Json) -> np.ndarray:
-    """Bits a byte of each batch; what wasn't finite is a gap."""
+    """Bits per byte of each batch; NaN, a gap, if the loss wasn't finite."""
     losses = np.array([np.nan if loss is None else loss for loss in results["online"]["loss"]], dtype=float)
     return losses / math.log(2)
 
 
 def draw_online_loss(axes: Axes, results: Json) -> None:
-    """Batch by batch, with the mean so far, which is the code length itself."""
+    """The loss of each batch, and the mean so far, which is the code length."""
     bits = online_bits(results)
     places = (np.arange(len(bits)) + 1) * results["online"]["batch_bytes"]
     so_far = np.cumsum(np.nan_to_num(bits, nan=2 * UNIFORM)) / np.arange(1, len(bits) + 1)
@@ -38,7 +37,7 @@ def draw_online_loss(axes: Axes, results: Json) -> None:
 
 
 def draw_bits_against_flops(axes: Axes, results: Json) -> None:
-    """Blocks in order, at what had been spent by then."""
+    """Bits per byte of the blocks, against the FLOPs spent until the end of each."""
     rows = results["per_case"]
     spent = np.cumsum([row["flops_used"] for row in rows])
     axes.plot(spent, [row["bpb"] for row in rows], color=ACCENT, marker="o", markersize=3)

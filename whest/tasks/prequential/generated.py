@@ -1,8 +1,8 @@
-"""Text that is made up: a small language with laws a learner can find, the same bytes on every machine.
+"""Generated text: a small language with rules that a learner can find, the same bytes on every machine.
 
-Prose strings words of an invented vocabulary into sentences of a fixed grammar, about a few things a document; records
-list fields, the last of which follows from the others; sums are right. Only `random.Random.random` is drawn from, whose
-sequence Python promises to keep.
+Prose joins invented words to sentences of a fixed grammar; each document has its own few nouns. Records list fields,
+and the last field follows from the others. Sums are right. Only `random.Random.random` is used, because Python
+guarantees its sequence.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,21 +12,16 @@ from random import Random
 from typing import TypeVar
 
 CONSONANTS, VOWELS = "b c d f g h k l m n p r s t v z".split(), "a e i o u ai ou".split()
-
 COLOURS = "red green blue white black amber".split()
-
 N_NOUNS, N_VERBS, N_ADJECTIVES = 300, 120, 100
-
 TOPIC_WORDS = 10
-
 DOCUMENT_CHARACTERS = 2000
-
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A seed's words: all of its documents share them."""
+    """The words of a seed, which all its documents share."""
 
     nouns: tuple[str, ...]
     verbs: tuple[str, ...]
@@ -34,7 +29,7 @@ class Vocabulary:
 
 
 def invent_document(seed: int, index: int) -> bytes:
-    """The index-th document of a seed."""
+    """Document number `index` of a seed."""
     draw, words = Random(f"{seed}/{index}"), _vocabulary(seed)
     write = pick(draw, (_prose, _prose, _records, _sums))(draw, words)
     lines = [write()]
@@ -67,7 +62,7 @@ def _vocabulary(seed: int) -> Vocabulary:
 
 
 def _prose(draw: Random, words: Vocabulary) -> Callable[[], str]:
-    """A document keeps to its topic's nouns, so what came before tells of what comes."""
+    """A document uses only the nouns of its topic, so earlier text helps to predict later text."""
     topic = [pick(draw, words.nouns) for _ in range(TOPIC_WORDS)]
 
     def phrase() -> str:

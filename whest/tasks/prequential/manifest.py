@@ -1,6 +1,6 @@
-"""The run's manifest, written by the harness: what was run, what it cost, what was read, and what it all comes to.
+"""The run's manifest, written by the harness: the run, its compute, its data, its metrics and its score.
 
-Nothing a learner says of itself is in it, and the score follows from its own figures (`recompute_manifest`).
+It contains no claims of the learner, and the score can be computed again from its figures (`recompute_manifest`).
 """
 
 import json
@@ -11,7 +11,6 @@ from whest.files import write_atomically
 from whest.tasks.prequential.report import PrequentialReport
 
 MANIFEST_FILE = "prism_run_manifest.v2.json"
-
 METRICS = (
     "bpb",
     "train_bpb_converged",

@@ -1,4 +1,4 @@
-"""A prequential run's part of its page: the loss curve, compute, blocks, and what it expects of text it never saw."""
+"""The page of a prequential run: the loss curve, compute, blocks, and predictions on held-out text."""
 
 from datetime import datetime
 
@@ -12,60 +12,62 @@ from whest.tasks.prequential.figures import draw_bits_against_flops, draw_online
 
 
 def page_parts(document: Json) -> PageParts:
-    told, results = document["run_config"], document["results"]
+    config, results = document["run_config"], document["results"]
     rows = results["per_case"]
     return PageParts(
-        title=f"{told['estimator']['name']} on {told['dataset']['name']}",
+        title=f"{config['estimator']['name']} on {config['dataset']['name']}",
         subtitle=_subtitle(document),
         notices=notices(document),
-        note="1/(1 + bits per byte), with what held-out text adds or takes; a single run has no error bar",
+        note="1/(1 + bits per byte), changed by the held-out text; a single run has no error bar",
         facts=_facts(results) if rows else [],
-        gauges=[Gauge("FLOPs of updates", results["flops_used"] / told["flop_budget"])] if rows else [],
+        gauges=[Gauge("FLOPs of updates", results["flops_used"] / config["flop_budget"])] if rows else [],
         sections={
             "Online loss": _curves(results) if rows else [],
-            "What it expects": _examples(results),
-            "Where the FLOPs went": flop_blocks(results, max(results["n_batches"], 1), "FLOPs a step") if rows else [],
+            "Predictions": _examples(results),
+            "Where the FLOPs went": flop_blocks(results, max(results["n_batches"], 1), "FLOPs per step")
+            if rows
+            else [],
             "Blocks": [_blocks(results)] if rows else [],
         },
-        provenance={"isolation": "traced in a worker" if told["isolation"]["worker"] else "in this process"},
+        provenance={"isolation": "traced in a worker" if config["isolation"]["worker"] else "in this process"},
     )
 
 
 def notices(document: Json) -> list[Block]:
-    """What a reader must know before the score."""
-    told, results = document["run_config"], document["results"]
+    """Warnings above the score."""
+    config, results = document["run_config"], document["results"]
     found: list[Block] = []
     if document["run_meta"]["status"] == "interrupted":
         found.append(Text(f"Interrupted after {len(results['per_case'])} blocks: it has no score.", "warn"))
     elif results["failure"]:
         found.append(Text(f"Failed, not scored: {results['failure']}.", "bad"))
     if results["step0_anomaly"]:
-        found.append(Text(f"{anomaly_words(results['step0_loss'])}: scored 0.", "bad"))
+        found.append(Text(f"{anomaly_words(results['step0_loss'])}: the score is 0.", "bad"))
     if results["memorised"]:
         found.append(Text(f"{gap_words(results['gap'])}: the score is halved.", "bad"))
     if results["n_charged_batches"]:
         found.append(
-            Text(f"{results['n_charged_batches']} batches had no finite loss: charged 16 bits a byte.", "warn")
+            Text(f"{results['n_charged_batches']} batches had no finite loss: they count as 16 bits per byte.", "warn")
         )
-    if told["is_reference"]:
+    if config["is_reference"]:
         found.append(Text("A reference: its work on the host is not counted, so it is never ranked."))
     return found
 
 
 def anomaly_words(loss: float) -> str:
-    return f"The first batch cost {loss:.3g} nats a byte, less than random weights can"
+    return f"The first batch cost {loss:.3g} nats per byte, less than is possible with random weights"
 
 
 def gap_words(gap: float) -> str:
-    return f"Held-out text costs {gap:.3g} bits a byte more than what was learnt last"
+    return f"Held-out text costs {gap:.3g} bits per byte more than the last batches of the stream"
 
 
 def _subtitle(document: Json) -> str:
-    told, results = document["run_config"], document["results"]
+    config, results = document["run_config"], document["results"]
     started = datetime.fromisoformat(document["run_meta"]["run_started_at_utc"])
     return (
-        f"{results['covered_bytes']:,} bytes in rows of {told['row_length']} · budget {told['flop_budget']:.3g} FLOPs "
-        f"· seed {told['seed']} · {started:%-d %B %Y, %H:%M} UTC"
+        f"{results['covered_bytes']:,} bytes in rows of {config['row_length']} · "
+        f"budget {config['flop_budget']:.3g} FLOPs · seed {config['seed']} · {started:%-d %B %Y, %H:%M} UTC"
     )
 
 
@@ -78,15 +80,15 @@ def _facts(results: Json) -> list[Fact]:
             f"of {results['covered_bytes']:,} bytes, each before it was learnt",
         ),
         Fact("at the end", figure4(results["train_bpb_converged"]), "bits per byte of the last tenth"),
-        Fact("first batch", figure4(results["step0_loss"]), "nats a byte; uniform is 5.545"),
+        Fact("first batch", figure4(results["step0_loss"]), "nats per byte; uniform is 5.545"),
         Fact("steps", f"{results['n_batches']:,}", f"of {results['online']['batch_bytes']:,} bytes"),
-        Fact("harness's FLOPs", figure(results["harness_flops"]), "for the losses, charged to nobody"),
+        Fact("harness's FLOPs", figure(results["harness_flops"]), "for the losses; they are free"),
         Fact("time", f"{seconds:.3g} s", f"compiled in {results['compile_time_s']:.2g} s"),
     ]
     if results["val_bpb"] is not None:
         facts[2:2] = [
             Fact("held out", figure4(results["val_bpb"]), f"{figure4(results['val_bpb_random_init'])} before learning"),
-            Fact("gap", figure4(results["gap"]), "held out less the end", "bad" if results["memorised"] else "plain"),
+            Fact("gap", figure4(results["gap"]), "held out − at the end", "bad" if results["memorised"] else "plain"),
         ]
     return facts
 
@@ -103,9 +105,11 @@ def _curves(results: Json) -> list[Block]:
     first, last = results["per_case"][0]["bpb"], results["per_case"][-1]["bpb"]
     words = f"from {figure(first)} bits per byte in the first block to {figure(last)} in the last"
     return [
-        Picture(loss, f"Online loss against bytes read: {words}.", f"Charged before it was learnt: {words}."),
         Picture(
-            flops, f"Bits per byte of each block against FLOPs: {words}.", "Each block, at what was spent by then."
+            loss, f"Online loss against bytes read: {words}.", f"The loss of each batch before it is learnt: {words}."
+        ),
+        Picture(
+            flops, f"Bits per byte of each block against FLOPs: {words}.", "Each block, at the FLOPs spent until then."
         ),
     ]
 
@@ -122,8 +126,8 @@ def _examples(results: Json) -> list[Block]:
         ]
         for example in results["examples"]
     ]
-    columns: list[Column | str] = ["after", "came", Column("bits", "what that byte cost"), "expected"]
-    return [Table(columns, rows, "Places in held-out text: what came, and what the learner thought likeliest.")]
+    columns: list[Column | str] = ["text before", "next byte", Column("bits", "the cost of that byte"), "predicted"]
+    return [Table(columns, rows, "Places in the held-out text: the next byte, and the learner's likeliest bytes.")]
 
 
 def _byte(byte: int) -> str:
@@ -135,4 +139,4 @@ def _blocks(results: Json) -> Table:
         [row["case_index"], row["case_name"], row["bpb"], row["flops_used"], row["wall_time_s"]]
         for row in results["per_case"]
     ]
-    return Table(["#", "block", "bits per byte", "FLOPs", "wall s"], rows, "Consecutive stretches of the stream.")
+    return Table(["#", "block", "bits per byte", "FLOPs", "wall s"], rows, "Blocks of the stream, in order.")

@@ -1,4 +1,4 @@
-"""The causality probe: logits of a byte must not move when it, or what follows it, or another row, is changed."""
+"""The causality probe: the logits of a byte must not change if this byte, a later one or another row changes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,19 +12,16 @@ from whest.learner.programs import LearnerError
 from whest.tasks.prequential.engine import TracedEngine, expectations
 
 TOLERANCE = 1e-3
-"""In nats of a log-probability: rounding moves less, and little can be told by less."""
-
+"""In nats of a log-probability. Rounding changes less than this, and a smaller change can carry little information."""
 MOST_PLACES = 32
-
 NOISE = 0.3
-
 Predict = Callable[[UInt8[np.ndarray, "row time"]], Float[np.ndarray, "row time 256"]]
 
 
 def probe(engine: TracedEngine, batch: UInt8[np.ndarray, "row time"], seed: int, with_noise: bool) -> None:
-    """Refuse a learner that looks ahead. At the start its weights are shaken, since zeros hide where they come from."""
+    """Refuse a learner that looks ahead. `with_noise` is for the start: weights of zero would hide a dependence."""
     draw = np.random.default_rng(seed)
-    params = [_shaken(leaf, draw) for leaf in engine.params] if with_noise else engine.params
+    params = [_noisy(leaf, draw) for leaf in engine.params] if with_noise else engine.params
 
     def predict(rows: UInt8[np.ndarray, "row time"]) -> Float[np.ndarray, "row time 256"]:
         return engine.logits_of(params, tokens_of(jnp.asarray(rows)))
@@ -34,7 +31,7 @@ def probe(engine: TracedEngine, batch: UInt8[np.ndarray, "row time"], seed: int,
 
 
 def _check_later_bytes(predict: Predict, batch: UInt8[np.ndarray, "row time"], draw: np.random.Generator) -> None:
-    """Byte t and all after it are drawn anew: the logits up to its own must stay."""
+    """Replace byte t and all later bytes at random: the logits up to t must not change."""
     before = predict(batch)
     for place in _places(batch.shape[1], draw):
         changed = batch.copy()
@@ -42,8 +39,8 @@ def _check_later_bytes(predict: Predict, batch: UInt8[np.ndarray, "row time"], d
         moved = _moved(before[:, : place + 1], predict(changed)[:, : place + 1])
         if moved is not None:
             raise LearnerError(
-                f"the learner looks ahead: its logits move by {moved:.3g} at or before byte {place} of a row when only "
-                f"bytes from {place} on are changed. logits[:, t] may depend on tokens[:, :t + 1] alone"
+                f"the learner looks ahead: its logits at or before byte {place} of a row change by {moved:.3g} if only "
+                f"the bytes from {place} on change. logits[:, t] may depend only on tokens[:, :t + 1]"
             )
 
 
@@ -57,13 +54,13 @@ def _check_other_rows(predict: Predict, batch: UInt8[np.ndarray, "row time"], dr
         moved = _moved(before[row], predict(changed)[row])
         if moved is not None:
             raise LearnerError(
-                f"the learner looks at other rows: the logits of row {row} move by {moved:.3g} when only others "
-                "change. Each row is predicted from its own bytes"
+                f"the learner looks at other rows: the logits of row {row} change by {moved:.3g} if only other rows "
+                "change. Predict each row only from its own bytes"
             )
 
 
 def _places(length: int, draw: np.random.Generator) -> Sequence[int]:
-    """All of a short row; of a long one the ends and some between."""
+    """All places of a short row; the ends and some places between of a long one."""
     if length <= MOST_PLACES:
         return range(length)
     inner = draw.choice(np.arange(1, length - 1), MOST_PLACES - 2, replace=False)
@@ -71,7 +68,7 @@ def _places(length: int, draw: np.random.Generator) -> Sequence[int]:
 
 
 def _moved(before: np.ndarray, after: np.ndarray) -> float | None:
-    """How far logits moved, where that is more than rounding. What isn't a number says nothing."""
+    """The largest change of the predictions; None if it is only rounding. Logits that are not finite are ignored."""
     known = np.isfinite(before) & np.isfinite(after)
     if (np.isfinite(before) != np.isfinite(after)).any():
         return float("inf")
@@ -83,15 +80,15 @@ def _moved(before: np.ndarray, after: np.ndarray) -> float | None:
 
 
 def refuse_moved(moved: float, step: int) -> None:
-    """Of the check that goes with every charge: a place and a continuation that no learner can foresee."""
+    """Judge the check of each step, whose place and continuation are random, so that no learner can know them."""
     if moved > TOLERANCE:
         raise LearnerError(
-            f"the learner looks ahead: at step {step} a prediction moved by {moved:.3g} nats when the text went on "
-            "otherwise from there. logits[:, t] may depend on tokens[:, :t + 1] alone"
+            f"the learner looks ahead: at step {step} a prediction changed by {moved:.3g} nats because of later "
+            "text. logits[:, t] may depend only on tokens[:, :t + 1]"
         )
 
 
-def _shaken(leaf: Any, draw: np.random.Generator) -> Any:
+def _noisy(leaf: Any, draw: np.random.Generator) -> Any:
     if not jnp.issubdtype(leaf.dtype, jnp.floating):
         return leaf
     return leaf + jnp.asarray(NOISE * draw.standard_normal(leaf.shape), leaf.dtype)

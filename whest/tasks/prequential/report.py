@@ -1,12 +1,13 @@
-"""A prequential report: a row a block, the loss of every batch, and what was held out."""
+"""A prequential report: one row per block, the loss of every batch, and predictions on held-out text."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 from whest.cases.prequential import Block
-from whest.document import Json
 from whest.report import Report, estimator_breakdown, timing_json, total_xla
+from whest.results import GuessJson, PrequentialFindings
 from whest.scoring.prism import NATS_OF_UNIFORM, PrismScore
 
 
@@ -16,7 +17,7 @@ class PrequentialReport(Report[Block, PrismScore]):
 
     @property
     def has_errors(self) -> bool:
-        """A run that was stopped has no score; one that is degenerate has failed."""
+        """Whether a finished run has no valid score. An interrupted run is no error."""
         return self.score.failure is not None and self.meta.status == "finished"
 
     @property
@@ -26,7 +27,7 @@ class PrequentialReport(Report[Block, PrismScore]):
         return list(online_run(self.cases).online_loss)
 
     def series(self) -> dict[str, Sequence[float]]:
-        """Batch by batch would be thousands: block by block."""
+        """One value per block: there are thousands of batches."""
         return {"block_bpb": [self.block_bpb(case) for case in self.cases]}
 
     def block_bpb(self, case: Block) -> float:
@@ -34,7 +35,7 @@ class PrequentialReport(Report[Block, PrismScore]):
         losses = [loss if math.isfinite(loss) else rate for loss in case.row_losses]
         return math.fsum(losses) / len(losses) / math.log(2)
 
-    def results(self) -> Json:
+    def results(self) -> PrequentialFindings:
         timings = [case.timing for case in self.cases]
         closing = self.cases[-1].closing if self.cases else None
         first = self.cases[0] if self.cases else None
@@ -51,7 +52,7 @@ class PrequentialReport(Report[Block, PrismScore]):
                 "rows_per_step": first.rows_per_step if first else 0,
                 "is_whole": closing is not None,
             },
-            "examples": [asdict(guess) for guess in closing.guesses] if closing else [],
+            "examples": [cast(GuessJson, asdict(guess)) for guess in closing.guesses] if closing else [],
             "per_case": [
                 {
                     "case_index": case.index,

@@ -1,4 +1,4 @@
-"""The run itself: each batch is charged before it is learnt, block after block, until budget or stream is spent."""
+"""The pass over the stream: each batch is charged before it is learnt, until the budget or the stream ends."""
 
 import math
 import time
@@ -17,14 +17,13 @@ from whest.tasks.prequential.engine import Engine
 from whest.tasks.prequential.probe import refuse_moved
 
 N_BLOCKS = 64
-"""Into which a stream is cut, whatever the learner: by them runs are paired."""
-
+"""Every stream has this many blocks, for all learners: comparisons pair runs by blocks."""
 SHOWN_BEFORE, N_SHOWN, N_GUESSES = 24, 12, 3
 
 
 @dataclass(frozen=True)
 class Span:
-    """The steps that bring a block, and the rows it is made of."""
+    """A block: its rows, and the steps that cover them."""
 
     index: int
     first_row: int
@@ -34,7 +33,7 @@ class Span:
 
 
 def spans(n_rows: int, n_steps: int, rows_per_step: int) -> list[Span]:
-    """Blocks of the whole stream, as far as the steps go; each with the steps it has to wait for."""
+    """The blocks of the stream that `n_steps` steps cover. A block has the steps that are needed to finish it."""
     covered = n_steps * rows_per_step
     edges = [n_rows * i // N_BLOCKS for i in range(N_BLOCKS + 1)]
     found, done = [], 0
@@ -49,10 +48,10 @@ def spans(n_rows: int, n_steps: int, rows_per_step: int) -> list[Span]:
 
 
 def run_span(engine: Engine, rows: UInt8[np.ndarray, "row time"], span: Span, kept: list[float]) -> Timing:
-    """Go through a block's steps; every row's loss is kept, in order."""
+    """Run the steps of a block, and append the loss of every row to `kept`."""
     size = engine.rows_per_step
     started = time.perf_counter()
-    secret = np.random.default_rng()  # nobody can know where the next check cuts; no score depends on it
+    secret = np.random.default_rng()  # a learner can't know the place of the next check; no score depends on it
     pending = []
     for step in range(span.first_step, span.end_step):
         batch = rows[step * size : (step + 1) * size]
@@ -72,14 +71,14 @@ def batches_of(text: UInt8[np.ndarray, " byte"], rows: int, length: int) -> UInt
 
 
 def mean_bpb(engine: Engine, batches: UInt8[np.ndarray, "batch row time"], charge: float) -> float:
-    """Bits a byte of text that is only read; a batch that isn't finite at its fixed rate."""
+    """Bits per byte of text that is not learnt. A batch without a finite loss has the fixed rate."""
     means = [float(np.mean(np.asarray(engine.losses(batch), np.float64))) for batch in batches]
     rate = charge * NATS_OF_UNIFORM
     return math.fsum(mean if math.isfinite(mean) else rate for mean in means) / len(means) / math.log(2)
 
 
 def guesses(engine: Engine, batches: UInt8[np.ndarray, "batch row time"]) -> Iterator[Guess]:
-    """Some places of held-out text, evenly spread."""
+    """Predictions at some places of the held-out text, evenly spread."""
     batch = batches[0]
     logits = engine.logits(batch)[0].astype(np.float64)
     probabilities = _softmax(logits)
@@ -99,7 +98,7 @@ def _softmax(logits: Float[np.ndarray, "time 256"]) -> Float[np.ndarray, "time 2
 
 
 def online_run(cases: Sequence[Block]) -> OnlineRun:
-    """What the rule weighs: batches, as far as finished blocks hold them whole."""
+    """The input of the rule: the losses of all whole batches in the finished blocks."""
     if not cases:
         return OnlineRun((), 0, None, is_whole=False)
     size = cases[0].rows_per_step

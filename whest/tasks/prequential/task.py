@@ -1,4 +1,4 @@
-"""Prequential learning: a byte learner from forced init, charged for each batch before it may learn from it."""
+"""The prequential task: a byte learner reads a stream once. Each batch is charged before it is learnt."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from whest.tasks.prequential.text import Text
 from whest.tasks.prequential.view import VIEW
 
 PASSES = 2
-"""Of the harness over each batch: the charge, and the check that nothing later moves it."""
+"""The harness runs each batch twice: for the loss, and for the check that later bytes don't change it."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Prequential:
     outputs: Path
 
     def cases(self, progress: Progress) -> Iterator[Block]:
-        """One case a block of the stream; when the last is done, what is held out is read."""
+        """One case per block of the stream. After the last one, the held-out text is read."""
         engine = self._engine()
         rows = self.text.train[: self.n_rows * self.context.row_length].reshape(self.n_rows, -1)
         n_steps = self._affordable(engine)
@@ -86,7 +86,7 @@ class Prequential:
         return {
             "dataset": self.text.sha256,
             "row_length": self.context.row_length,
-            "seed": self.context.seed,  # the harness's key: nobody tries seeds until one is lucky
+            "seed": self.context.seed,  # part of the protocol, so that nobody can try seeds until one is lucky
             "meter": {"name": "xla-traced", "version": METER_VERSION},
         }
 
@@ -111,7 +111,7 @@ class Prequential:
 
     @property
     def _protections(self) -> dict[str, bool]:
-        """The worker only traces: it is gone before the first byte is read."""
+        """The worker only traces, and it has ended before the first byte is read."""
         return {"traced_apart": True} if self.isolation.is_process(self.estimator) else {}
 
     def _engine(self) -> Engine:
@@ -128,15 +128,17 @@ class Prequential:
         flops, in_stream = engine.update_cost.flops, self.n_rows // engine.rows_per_step
         if in_stream < 1:
             raise ConfigError(
-                f"data={self.text.name} has {self.n_rows} rows of {self.context.row_length} bytes, one step takes "
+                f"data={self.text.name} has {self.n_rows} rows of {self.context.row_length} bytes, but one step needs "
                 f"{engine.rows_per_step}: give it more text, or lower task.row_length or estimator.rows_per_step"
             )
         if flops > self.limits.budget:
-            raise ConfigError(f"budget={self.limits.budget:.4g} buys no step: one update costs {flops:.4g} FLOPs")
+            raise ConfigError(
+                f"budget={self.limits.budget:.4g} is too small: one update costs {flops:.4g} FLOPs, raise the budget"
+            )
         return min(int(self.limits.budget // flops), in_stream) if flops else in_stream
 
     def _is_over_time(self, elapsed_s: float) -> bool:
-        """Wall time buys nothing here; the cap only keeps a run from going on for ever."""
+        """Time does not change the score; the limit only stops a run that would never end."""
         cap = self.limits.wall_time_limit_s
         return cap is not None and elapsed_s > cap
 
@@ -165,7 +167,7 @@ class Prequential:
 
 
 def is_reference(spec: EstimatorSpec) -> bool:
-    """A bundled learner that works on the host, uncounted."""
+    """Whether this is a bundled reference: it runs on the host, and its work is not counted."""
     made: Any = spec.create() if spec.is_bundled else None
     return bool(getattr(made, "is_reference", False))
 

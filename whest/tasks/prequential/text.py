@@ -1,8 +1,8 @@
-"""Text to learn from: where its documents come from, which of them are held out, and in which order they are read.
+"""The text to learn: the sources of its documents, the held-out split, and the order.
 
-A document belongs to a split by the hash of its name alone, so that it stays there whatever else is added. Long ones
-are cut at a line's end into pieces that count as documents of their own; the pieces of one follow each other.
-`data.seed` turns the order of documents (and makes other ones up), and nothing else.
+The hash of a document's name decides its split, so the split stays the same if documents are added. Long documents are
+cut at line ends into pieces, which count as documents; the pieces of one document stay together. `data.seed` changes
+only the order of the documents, and for data=generated their content.
 """
 
 import hashlib
@@ -19,21 +19,17 @@ from whest.errors import ConfigError
 from whest.tasks.prequential.generated import invent_document
 
 Split = Literal["train", "val", "test"]
-
 TRAIN_BELOW, VAL_BELOW = 950, 975
-"""Of a thousand: train 0–949, val 950–974, test 975–999."""
-
+"""The hash modulo 1000: train 0–949, val 950–974, test 975–999."""
 PIECE_BYTES = 2048
-"""About how long a piece of a long document is."""
-
+"""The least length of a piece of a long document; at most it is twice as long."""
 Size = Annotated[int, Field(ge=1, le=2**31)]
-
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 @dataclass(frozen=True)
 class Document:
-    """A text with a name of its own."""
+    """A named text."""
 
     doc_id: str
     content: bytes
@@ -46,7 +42,7 @@ class Document:
 
 @dataclass(frozen=True)
 class Text:
-    """What a run reads: the stream in its order, and what is held out from it."""
+    """The bytes of a run: the stream in its order, and the held-out text."""
 
     name: str
     train: UInt8[np.ndarray, " byte"]
@@ -57,7 +53,7 @@ class Text:
 
     @property
     def sha256(self) -> str:
-        """Of all that is read: stream, then held-out text, with the length of either."""
+        """The hash of the two lengths, the stream and the held-out text."""
         lengths = f"{len(self.train)},{len(self.val)}:".encode()
         return hashlib.sha256(lengths + self.train.tobytes() + self.val.tobytes()).hexdigest()
 
@@ -81,14 +77,14 @@ class TextSource(Protocol):
 
 @dataclass(frozen=True)
 class GeneratedText:
-    """`data=generated`: prose, records and sums made up from the seed, the same bytes everywhere."""
+    """`data=generated`: invented prose, records and sums from the seed, the same bytes on every machine."""
 
     seed: Seed
     max_bytes: Size
     val_bytes: Size
 
     def load(self) -> Text:
-        """Documents are made up until there are enough of either kind."""
+        """Generate documents until there is enough text for both splits."""
         made: list[Document] = []
         lengths = {"train": 0, "val": 0, "test": 0}
         while lengths["train"] < self.max_bytes or lengths["val"] < self.val_bytes:
@@ -100,7 +96,7 @@ class GeneratedText:
 
 @dataclass(frozen=True)
 class PythonDocs:
-    """`data=pydocs`: the language reference that every Python carries, read in place; each Python has its own."""
+    """`data=pydocs`: the language reference that comes with Python. Each Python version has its own text."""
 
     seed: Seed
     max_bytes: Size
@@ -115,7 +111,7 @@ class PythonDocs:
 
 @dataclass(frozen=True)
 class TextFiles:
-    """`data=files`: your own, a file or all files of a folder; bytes are taken as they are."""
+    """`data=files`: your own text, a file or all files of a folder, as raw bytes."""
 
     path: Path
     seed: Seed
@@ -124,20 +120,18 @@ class TextFiles:
 
     def load(self) -> Text:
         if not self.path.exists():
-            raise ConfigError(f"data.path={self.path}: no such file or folder")
+            raise ConfigError(f"data.path={self.path} does not exist: give a file or a folder of text")
         try:
             documents = [Document(name, path.read_bytes()) for name, path in self._files()]
         except OSError as error:
             raise ConfigError(f"data.path={self.path} can't be read: {error}") from None
         text = arrange(self.path.name, documents, self.seed, self.max_bytes, self.val_bytes, str(self.path))
         if not len(text.train):
-            raise ConfigError(
-                f"data.path={self.path} holds no text to learn from: give a file or folder with more in it"
-            )
+            raise ConfigError(f"data.path={self.path} has no text to learn from: give a file or folder with more text")
         return text
 
     def _files(self) -> Iterator[tuple[str, Path]]:
-        """By a name that doesn't say where the folder lies; what is hidden stays so."""
+        """The files with their names relative to the folder. Hidden files are left out."""
         if self.path.is_file():
             yield self.path.name, self.path
             return
@@ -150,7 +144,7 @@ class TextFiles:
 def arrange(
     name: str, documents: Iterable[Document], seed: int, max_bytes: int, val_bytes: int, path: str | None = None
 ) -> Text:
-    """Documents in the seed's order, in pieces, each in its split, cut off where there is enough."""
+    """Order the documents by the seed, cut them into pieces, and fill the two splits up to their sizes."""
     ordered = sorted(documents, key=lambda document: hashlib.sha256(f"{seed}:{document.doc_id}".encode()).digest())
     pieces = [piece for document in ordered for piece in cut(document)]
     train = [piece.content for piece in pieces if piece.split == "train"]
@@ -159,7 +153,7 @@ def arrange(
 
 
 def cut(document: Document) -> list[Document]:
-    """A short document as it is; a long one as pieces that end with a line, where one ends in time."""
+    """Cut a long document into pieces, at a line end if there is one in time. A short document stays whole."""
     content, pieces = document.content, []
     while len(content) > 2 * PIECE_BYTES:
         end = content.find(b"\n", PIECE_BYTES, 2 * PIECE_BYTES) + 1 or 2 * PIECE_BYTES

@@ -1,4 +1,4 @@
-"""How a prequential run looks: its figures on the console, its pictures, its rows for MLflow, the manifest."""
+"""How a prequential run is shown: figures on the console, pictures, rows for MLflow, the manifest."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ class PrequentialView(View[PrequentialReport]):
             (
                 "compute",
                 gauge(score.flops_used / report.limits.budget),
-                f"{score.n_batches:,} steps; {figure(own)} FLOPs of the harness's own are free",
+                f"{score.n_batches:,} steps; the harness's own {figure(own)} FLOPs are free",
             ),
             ("time", f"{seconds:.3g} s", f"compiled in {compiled:.2g} s"),
         ]
@@ -61,19 +61,19 @@ class PrequentialView(View[PrequentialReport]):
     def complaints(self, report: PrequentialReport) -> list[str]:
         score, lines = report.score, []
         if report.meta.status == "interrupted":
-            lines.append(f"[bold yellow]interrupted[/] after {len(report.cases)} blocks, so it is not scored")
+            lines.append(f"[bold yellow]interrupted[/] after {len(report.cases)} blocks, so there is no score")
         elif score.failure is not None:
             lines.append(f"[bold red]failed, not scored[/]: {escape(score.failure)}")
         if score.step0_anomaly and score.step0_loss is not None:
-            lines.append(f"[bold red]zeroed[/]: {anomaly_words(score.step0_loss)}")
+            lines.append(f"[bold red]score set to 0[/]: {anomaly_words(score.step0_loss)}")
         if score.memorised and score.gap is not None:
-            lines.append(f"[bold red]halved[/]: {gap_words(score.gap)}")
+            lines.append(f"[bold red]score halved[/]: {gap_words(score.gap)}")
         if score.n_charged_batches:
             lines.append(
-                f"[bold yellow]{score.n_charged_batches} batches[/] had no finite loss: charged 16 bits a byte"
+                f"[bold yellow]{score.n_charged_batches} batches[/] had no finite loss: they count as 16 bits per byte"
             )
         if report.config["is_reference"]:
-            lines.append("a reference: its work on the host isn't counted, so a board lists it and doesn't rank it")
+            lines.append("a reference: its work on the host isn't counted, so a board lists it but doesn't rank it")
         return lines
 
     def next_step(self, report: PrequentialReport) -> str | None:

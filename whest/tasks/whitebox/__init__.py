@@ -1,1 +1,1 @@
-"""White-box estimation: predict every neuron's mean from the weights alone."""
+"""White-box estimation: predict the mean of every neuron from the weights."""

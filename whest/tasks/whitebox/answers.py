@@ -1,4 +1,4 @@
-"""Prediction against truth, layer by layer: a small chart each, so that one sees where an estimator goes wrong."""
+"""Prediction against truth: one small chart per layer, which shows where an estimator goes wrong."""
 
 import numpy as np
 
@@ -8,8 +8,7 @@ from whest.page.charts import new_figure, new_small_figure
 from whest.tasks.whitebox.figures import Answers, draw_layer, draw_layer_residual
 
 MAX_POINTS = 7000
-"""On one page: a dot is about 50 bytes, so that the page stays below a megabyte."""
-
+"""On one page. A dot takes about 50 bytes, so the page stays below a megabyte."""
 FINAL_SHARE = 0.2
 
 
@@ -22,14 +21,17 @@ def answer_blocks(answers: Answers) -> list[Block]:
     shown = f"{len(chosen):,} of {neurons:,}, drawn at random" if len(chosen) < neurons else f"all {neurons:,}"
     small = f"{len(final):,}" if len(final) < neurons else f"all {neurons:,}"
     return [
-        Text(f"A dot a neuron ({shown} a layer; {small} of the final layer's below). RMSE and R² are of all of them."),
+        Text(
+            f"One dot per neuron: {shown} per layer; {small} in the charts of the final layer. "
+            "RMSE and R² are over all neurons."
+        ),
         *_final_pictures(answers, final),
         *(_layer_picture(answers, layer, chosen) for layer in range(depth)),
     ]
 
 
 def choose(n_all: int, n_wanted: int) -> np.ndarray:
-    """Which neurons are drawn: all, or that many at random, the same for every layer and every time."""
+    """The neurons to draw: all, or `n_wanted` at random, always the same ones and for every layer."""
     if n_all <= n_wanted:
         return np.arange(n_all)
     return np.sort(np.random.default_rng(0).choice(n_all, max(n_wanted, 1), replace=False))
@@ -49,7 +51,7 @@ def _final_pictures(answers: Answers, chosen: np.ndarray) -> list[Picture]:
         Picture(
             other,
             f"Final layer, prediction minus truth against truth: mean {bias:.2g}.",
-            f"Final layer, what is left: prediction − truth, {bias:+.2g} on average.",
+            f"Final layer, prediction − truth: {bias:+.2g} on average.",
         ),
     ]
 
@@ -69,7 +71,7 @@ def _layer_picture(answers: Answers, layer: int, chosen: np.ndarray) -> Picture:
 
 
 def fit_words(truth: np.ndarray, predicted: np.ndarray) -> str:
-    """How well a layer was predicted."""
+    """The error of a layer's prediction in words."""
     mse, variance = float(np.mean(np.square(predicted - truth))), float(np.var(truth))
     explained = f", R² {1 - mse / variance:.4g}" if variance > 0 else ""
     return f"RMSE {figure(mse**0.5)}{explained}"

@@ -1,4 +1,4 @@
-"""Plain Monte Carlo as the yardstick: what one sample costs, as our own meter counts it."""
+"""Plain Monte Carlo as the baseline: the cost of one sample by whest's meter."""
 
 from functools import cache
 
@@ -23,7 +23,7 @@ def sample_means(
 
 @cache
 def flops_per_sample(width: int, depth: int) -> float:
-    """The marginal price of one more sample."""
+    """The cost of one more sample."""
     weights = jax.ShapeDtypeStruct((depth, width, width), jnp.float32)
 
     def flops(n_samples: int) -> int:
@@ -33,5 +33,5 @@ def flops_per_sample(width: int, depth: int) -> float:
 
 
 def peer_flops_per_sample(width: int, depth: int) -> float:
-    """The same by the peer's meter, as its `mc_flops_per_sample` has it: normals at 16, matmuls, sums in float64."""
+    """The same by WhestBench's meter (its `mc_flops_per_sample`): normals at 16 FLOPs, matmuls, sums in float64."""
     return 2 * depth * width**2 + 17 * width + 4 * depth * width

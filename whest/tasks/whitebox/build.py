@@ -1,4 +1,4 @@
-"""From a composed config to the white-box task: every value checked before any work starts."""
+"""Make the white-box task from a composed config. Every value is checked before any work starts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,14 +28,14 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         made = estimator.create()  # a wrong knob is a config error, found before any work
         if not callable(getattr(made, "predict", None)):
             raise ConfigError(
-                f"estimator={estimator.name} is a byte learner, it has no predict(mlp, budget): give it "
-                "task=prequential, as experiment=prism does"
+                f"estimator={estimator.name} is a byte learner without predict(mlp, budget): use it with "
+                "task=prequential, as in experiment=prism"
             )
     isolation = build_target(Isolation, config["isolation"], "isolation")
     isolation.refuse_unfit(estimator)
     if settings.memory_limit_mb is not None and not isolation.is_process(estimator):
         raise ConfigError(
-            f"memory_limit_mb={settings.memory_limit_mb:g} needs a worker to limit: add isolation=process"
+            f"memory_limit_mb={settings.memory_limit_mb:g} works only for a worker: add isolation=process"
         )
     return Whitebox(
         dataset=dataset,

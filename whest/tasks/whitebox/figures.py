@@ -1,6 +1,6 @@
 """Pictures of a white-box run: error by layer, prediction against truth.
 
-What the report's document leaves out, every neuron's truth and prediction, comes as `Answers`.
+`Answers` has the truth and prediction of every neuron, which report.json leaves out.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from whest.page.palette import ACCENT, ALARM, INK, MUTED
 from whest.tasks.whitebox.report import WhiteboxReport
 
 MAX_LINES = 60
-"""More MLPs than this would only blacken a chart."""
+"""With more lines, a chart would be only a dark area."""
 
 
 @dataclass(frozen=True)
 class Answers:
-    """Truth and prediction of every MLP that has a valid answer; and what truth's noise adds to each layer's MSE."""
+    """Truth and prediction of every MLP with a valid answer, and the truth's noise in the MSE of each layer."""
 
     truth: Float[np.ndarray, "mlp depth width"]
     predicted: Float[np.ndarray, "mlp depth width"]
@@ -29,7 +29,7 @@ class Answers:
 
 
 def answers_of(report: WhiteboxReport) -> Answers | None:
-    """What can be drawn neuron by neuron; null where no MLP was answered."""
+    """The answers of a report; None if no MLP has a valid answer."""
     pairs = zip(report.cases, report.score.cases, strict=True)
     answered = [(c.truth, c.prediction.means) for c, s in pairs if c.prediction.means is not None and not s.failed]
     if not answered:
@@ -38,13 +38,13 @@ def answers_of(report: WhiteboxReport) -> Answers | None:
     return Answers(
         truth=np.stack([truth.means for truth, _ in answered]),
         predicted=np.stack([means for _, means in answered]),
-        layer_floor=floor if np.isfinite(floor).all() else None,  # a dataset from elsewhere may bring no errors
+        layer_floor=floor if np.isfinite(floor).all() else None,  # other programs' datasets may have no standard errors
     )
 
 
 def draw_layer_error(axes: Axes, results: Json, floor: Float[np.ndarray, " depth"] | None) -> None:
-    """Mean squared error layer by layer, with the noise of the truth beneath it."""
-    by_mlp = np.array([row["per_layer_mse"] for row in results["per_mlp"]], dtype=float)  # null becomes not-a-number
+    """Mean squared error by layer, with the noise of the truth."""
+    by_mlp = np.array([row["per_layer_mse"] for row in results["per_mlp"]], dtype=float)  # None becomes NaN
     layers = np.arange(1, by_mlp.shape[1] + 1)
     for row in by_mlp[:MAX_LINES]:
         axes.plot(layers, row, color=MUTED, alpha=0.4, linewidth=0.8)
@@ -60,23 +60,23 @@ def draw_layer_error(axes: Axes, results: Json, floor: Float[np.ndarray, " depth
 
 
 def draw_layer(axes: Axes, truth: np.ndarray, predicted: np.ndarray, size: float = 2.2) -> None:
-    """A dot a neuron: predicted mean against true mean, with the line where they are equal."""
+    """One dot per neuron: predicted mean against true mean, with the line where they are equal."""
     low, top = min(float(truth.min()), float(predicted.min())), max(float(truth.max()), float(predicted.max()))
     axes.plot([low, top], [low, top], color=MUTED, linewidth=0.8)
     axes.plot(truth, predicted, "o", markersize=size, color=ACCENT, alpha=0.4, markeredgewidth=0)
 
 
 def draw_layer_residual(axes: Axes, truth: np.ndarray, predicted: np.ndarray) -> None:
-    """What prediction against truth is too small to show: their difference."""
+    """The difference of prediction and truth, which is too small to see in the other chart."""
     axes.axhline(0, color=INK, linewidth=0.8)
     axes.plot(truth, predicted - truth, "o", markersize=2.6, color=ACCENT, alpha=0.4, markeredgewidth=0)
     axes.set(xlabel="true mean", ylabel="prediction − truth")
 
 
 def draw_final_layer(axes: Axes, answers: Answers | None) -> None:
-    """Every final-layer neuron of every MLP that was answered."""
+    """Every final-layer neuron of every MLP with a valid answer."""
     axes.set(xlabel="true mean", ylabel="predicted mean")
     if answers is None:
-        axes.text(0.5, 0.5, "no MLP was answered", transform=axes.transAxes, ha="center")
+        axes.text(0.5, 0.5, "no MLP has a valid answer", transform=axes.transAxes, ha="center")
     else:
         draw_layer(axes, answers.truth[:, -1].ravel(), answers.predicted[:, -1].ravel())

@@ -1,4 +1,4 @@
-"""A white-box run's part of its page: where the compute and the error went, every MLP, prediction against truth."""
+"""The page of a white-box run: compute, error, prediction against truth, all MLPs."""
 
 from datetime import datetime
 
@@ -16,21 +16,21 @@ from whest.tasks.whitebox.figures import Answers, draw_layer_error
 MAX_ROWS = 1000
 
 FAILED = {
-    "whest": "A failed MLP scores as zeros at multiplier 1.",
+    "whest": "A failed MLP gets the score of all zeros, with multiplier 1.",
     "fherma": "A failed MLP has no accuracy and lowers the whole score.",
 }
-"""What a rule makes of failures."""
+"""The effect of failures, by rule."""
 
 ISOLATION = {True: "in workers", False: "in this process", None: ""}
-"""Null: in a run that was imported."""
+"""None: in an imported run."""
 
 
 def page_parts(document: Json, answers: Answers | None = None) -> PageParts:
-    """From a report.json; with `answers` neuron by neuron too."""
-    told, results = document["run_config"], document["results"]
+    """The parts of the page, from a report.json. `answers` adds the charts of single neurons."""
+    config, results = document["run_config"], document["results"]
     rows = results["per_mlp"]
     return PageParts(
-        title=f"{told['estimator']['name']} on {told['dataset']['name']}",
+        title=f"{config['estimator']['name']} on {config['dataset']['name']}",
         subtitle=_subtitle(document),
         notices=_notices(document),
         note=_note(results),
@@ -38,33 +38,34 @@ def page_parts(document: Json, answers: Answers | None = None) -> PageParts:
         gauges=_gauge(document),
         sections={
             "Error": _error_blocks(results, answers) if rows and results["per_layer_mse"] else [],
-            "Where the FLOPs went": flop_blocks(results, len(rows), "FLOPs an MLP") if rows else [],
+            "Where the FLOPs went": flop_blocks(results, len(rows), "FLOPs per MLP") if rows else [],
             "Prediction against truth": answer_blocks(answers) if answers else [],
             "MLPs": [_mlp_table(document)] if rows else [],
             "Failures and output": failure_blocks(rows),
         },
-        provenance={"isolation": ISOLATION[told["isolation"]["worker"]]},
+        provenance={"isolation": ISOLATION[config["isolation"]["worker"]]},
     )
 
 
 def _subtitle(document: Json) -> str:
-    told, n_done = document["run_config"], len(document["results"]["per_mlp"])
+    config, n_done = document["run_config"], len(document["results"]["per_mlp"])
     started = datetime.fromisoformat(document["run_meta"]["run_started_at_utc"])
     return (
-        f"{n_done} MLPs of {told['width']}×{told['depth']} · {told['round']} · budget {told['flop_budget']:.3g} FLOPs, "
-        f"λ {told['lambda_flops_per_second']:.3g} · {started:%-d %B %Y, %H:%M} UTC"
+        f"{n_done} MLPs of {config['width']}×{config['depth']} · {config['round']} · "
+        f"budget {config['flop_budget']:.3g} FLOPs, λ {config['lambda_flops_per_second']:.3g} · "
+        f"{started:%-d %B %Y, %H:%M} UTC"
     )
 
 
 def _notices(document: Json) -> list[Block]:
-    """What a reader must know before the score."""
+    """Warnings above the score."""
     results, n_asked = document["results"], document["run_config"]["n_mlps"]
     notices: list[Block] = []
     if "imported" in document:
         notices += _import_notices(document["imported"])
     if document["run_meta"]["status"] == "interrupted":
         done = len(results["per_mlp"])
-        notices.append(Text(f"Interrupted after {done} of {n_asked} MLPs: every figure is of those alone.", "warn"))
+        notices.append(Text(f"Interrupted after {done} of {n_asked} MLPs: all figures are over these.", "warn"))
     if results["n_failed_mlps"]:
         words = failure_words(results["failure_breakdown"])
         notices.append(
@@ -77,12 +78,12 @@ def _notices(document: Json) -> list[Block]:
     return notices
 
 
-def _import_notices(told: Json) -> list[Block]:
+def _import_notices(imported: Json) -> list[Block]:
     notices: list[Block] = [
-        Text(f"Imported from {told['from']}, a WhestBench report: whest ran nothing of this.", "warn")
+        Text(f"Imported from {imported['from']}, a WhestBench report. It was not run by whest.", "warn")
     ]
-    if told["problems"]:
-        notices.append(Text(f"It disagrees with itself: {'; '.join(told['problems'][:8])}.", "bad"))
+    if imported["problems"]:
+        notices.append(Text(f"Its figures are inconsistent: {'; '.join(imported['problems'][:8])}.", "bad"))
     return notices
 
 
@@ -90,19 +91,19 @@ def _note(results: Json) -> str:
     if results["score"] is None:
         return "No MLP was finished, or a figure is not finite."
     error = results.get("score_se", results.get("adjusted_final_layer_score_se"))
-    spread = "± one standard error" if error is not None else "one MLP gives no error bar"
+    spread = "± one standard error" if error is not None else "no error bar, because there is only one MLP"
     return f"mean over {len(results['per_mlp'])} MLPs, {spread}"
 
 
 def _facts(document: Json) -> list[Fact]:
-    results, told = document["results"], document["run_config"]
+    results, config = document["results"], document["run_config"]
     facts = [
         Fact(
             "final-layer MSE",
             plus_minus(results["final_layer_mse"], results["final_layer_mse_se"]),
             f"{figure(results['final_layer_mse_corrected'])} without the truth's own noise",
         ),
-        Fact("all-layers MSE", figure(results["all_layers_mse"]), f"mean over {told['depth']} layers"),
+        Fact("all-layers MSE", figure(results["all_layers_mse"]), f"mean over {config['depth']} layers"),
         *_rule_facts(results),
     ]
     ratio = results.get("ratio_to_sampling")
@@ -111,35 +112,35 @@ def _facts(document: Json) -> list[Fact]:
         facts.append(Fact("against sampling", f"{ratio:.3g}×", f"{words} plain sampling with the same compute"))
     walls = [row["wall_time_s"] for row in results["per_mlp"]]
     compiled = f"compiled in {results['compile_time_s']:.2g} s"
-    facts.append(Fact("time", f"{sum(walls) / len(walls):.3g} s an MLP", compiled))
+    facts.append(Fact("time", f"{sum(walls) / len(walls):.3g} s per MLP", compiled))
     failed = results["n_failed_mlps"]
     facts.append(Fact("failed MLPs", f"{failed} of {len(walls)}", "", "bad" if failed else "plain"))
     return facts
 
 
 def _rule_facts(results: Json) -> list[Fact]:
-    """What only some rules have."""
+    """Figures that only some rules have."""
     facts = []
     if "mean_score_multiplier" in results:
         facts.append(Fact("multiplier", figure(results["mean_score_multiplier"]), "max(floor, C/B), mean over MLPs"))
     if "accuracy" in results:
         facts.append(Fact("accuracy", f"{results['accuracy']:.4g} %", "of final-layer neurons within the tolerance"))
         facts.append(Fact("price of time", f"{results['time_deduction']:.4g}", "points off for the mean wall time"))
-        facts.append(Fact("price of failures", f"× {results['failure_factor']:.4g}", "of what is left"))
+        facts.append(Fact("price of failures", f"× {results['failure_factor']:.4g}", "factor on the rest"))
     return facts
 
 
 def _gauge(document: Json) -> list[Block]:
-    results, told = document["results"], document["run_config"]
+    results, config = document["results"], document["run_config"]
     share, compute = results["mean_compute_utilization"], results["mean_effective_compute"]
     if share is None or compute is None:
         return []
-    floor = told["scoring"].get("multiplier_floor")
+    floor = config["scoring"].get("multiplier_floor")
     seconds = sum(row["residual_wall_time_s"] for row in results["per_mlp"]) / len(results["per_mlp"])
-    residual = f", {seconds:.2g} s of residual time at λ among them" if seconds else ""
-    note = f"{compute:.3g} FLOPs an MLP{residual}."
+    residual = f", with {seconds:.2g} s of residual time at λ" if seconds else ""
+    note = f"{compute:.3g} FLOPs per MLP{residual}."
     if floor is not None and 0 < share < floor:
-        note += f" {floor / share:.3g} times as much would cost no more: the multiplier's floor is {floor:g}."
+        note += f" {floor / share:.3g} times as much would not raise the multiplier: its floor is {floor:g}."
     elif share > 1:
         note += " That is over the budget."
     return [Gauge(f"{share:.2%} of the budget spent.", share, floor, note)]
@@ -152,8 +153,8 @@ def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
     by_mlp, mlp_axes = new_figure()
     draw_case_scores(mlp_axes, results)
     mses = results["per_layer_mse"]
-    told = case_score(results)
-    field, label = told["field"], told["label"]
+    by_case = case_score(results)
+    field, label = by_case["field"], by_case["label"]
     parts = [row[field] for row in results["per_mlp"] if row[field] is not None]
     low, high = min(parts, default=None), max(parts, default=None)
     noise = results["truth_floor_mse"]
@@ -163,12 +164,12 @@ def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
         Picture(
             by_layer,
             f"Mean squared error by layer: {figure(mses[0])} at layer 1, {figure(mses[-1])} at layer {len(mses)}; "
-            f"the truth's own noise is {figure(noise)} at the last.",
-            f"Error by layer, a grey line an MLP. Truth's own noise adds {figure(noise)} to the final layer's.{below}",
+            f"the truth's noise is {figure(noise)} at the last.",
+            f"Error by layer, one grey line per MLP. The truth's noise adds {figure(noise)} to the last layer.{below}",
         ),
         Picture(
             by_mlp,
-            f"{label} of each of {len(results['per_mlp'])} MLPs in order, from {figure(low)} to {figure(high)}.",
+            f"{label} of {len(results['per_mlp'])} MLPs in order, from {figure(low)} to {figure(high)}.",
             f"Each MLP's {label}, from {figure(low)} to {figure(high)}.",
         ),
     ]
@@ -176,8 +177,8 @@ def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
 
 def _mlp_table(document: Json) -> Table:
     results, budget = document["results"], document["run_config"]["flop_budget"]
-    told = case_score(results)
-    field, label = told["field"], told["label"]
+    by_case = case_score(results)
+    field, label = by_case["field"], by_case["label"]
     rows = [
         [
             row["mlp_index"],
@@ -204,5 +205,5 @@ def _mlp_table(document: Json) -> Table:
         "failure",
     ]
     total = len(results["per_mlp"])
-    cut = f"The first {MAX_ROWS:,} of {total:,}; report.json has them all. " if total > MAX_ROWS else ""
-    return Table(columns, rows, f"{cut}Press a column's name to sort by it.")
+    cut = f"The first {MAX_ROWS:,} of {total:,}; report.json has all. " if total > MAX_ROWS else ""
+    return Table(columns, rows, f"{cut}Click on a column's name to sort by it.")

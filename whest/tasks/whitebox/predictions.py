@@ -1,6 +1,6 @@
-"""A run's answers: the final layer's predicted means, kept beside the report so that seeds can be told apart later.
+"""The predicted means of the final layer, saved beside the report to separate bias and noise over seeds later.
 
-The report's MSEs say how far an answer was off, not in which direction; that tells noise from bias.
+The MSEs in the report have no direction, so they can't separate the two.
 """
 
 import io
@@ -19,7 +19,7 @@ Answers = dict[int, Float[np.ndarray, " width"]]
 
 
 def save_predictions(report: WhiteboxReport, folder: Path) -> None:
-    """Arrays `mlp_index` and `final_layer`; an MLP without a valid answer has no row."""
+    """Save the arrays `mlp_index` and `final_layer`. An MLP without a valid answer has no row."""
     pairs = zip(report.cases, report.score.cases, strict=True)
     answers = {
         case.index: case.prediction.means[-1]
@@ -33,7 +33,7 @@ def save_predictions(report: WhiteboxReport, folder: Path) -> None:
 
 
 def read_predictions(path: Path) -> Answers | None:
-    """The answers by MLP; null where there are none, or the file is damaged (a zip checks itself)."""
+    """The answers by MLP; None if the file is missing or damaged (the zip format has checksums)."""
     try:
         with np.load(path, allow_pickle=False) as stored:
             return dict(zip(stored["mlp_index"].tolist(), stored["final_layer"], strict=True))

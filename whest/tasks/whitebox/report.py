@@ -1,7 +1,8 @@
-"""A white-box report: a row an MLP, with its errors, compute, flags, times and what it printed."""
+"""A white-box report: one row per MLP, with its errors, compute, flags, times and printed output."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 from whest.cases.prediction import Failure
 from whest.cases.whitebox import WhiteboxCase
@@ -9,6 +10,8 @@ from whest.cost import Timing
 from whest.document import Json
 from whest.limits import Limits
 from whest.report import NO_TIMES, Report, estimator_breakdown, timing_json, total_xla
+from whest.results import MlpRow, WhiteboxFindings
+from whest.schema import SamplingBreakdownJson, SpentJson
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore
 
 
@@ -25,7 +28,7 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
     def series(self) -> dict[str, Sequence[float]]:
         return {"layer_mse": self.score.per_layer_mse}
 
-    def results(self) -> Json:
+    def results(self) -> WhiteboxFindings:
         timings = [case.prediction.timing for case in self.cases]
         return {
             "flops_xla": total_xla([case.prediction.cost.flops_xla for case in self.cases]),
@@ -41,7 +44,7 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
         }
 
 
-def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> Json:
+def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> MlpRow:
     prediction = case.prediction
     row = {
         "mlp_index": case.index,
@@ -68,11 +71,11 @@ def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> Json
         row["traceback"] = _explain_flags(case, scored, limits)
     if prediction.failure is not None:
         row |= _failure_json(prediction.failure)
-    return row
+    return cast(MlpRow, row)
 
 
 def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> str:
-    """Why a case that raised nothing was zeroed all the same."""
+    """Why a case without an exception counts as failed."""
     prediction, timing = case.prediction, case.prediction.timing
     was = "it was not run" if prediction.refused else "its answer doesn't count"
     reasons = {
@@ -80,10 +83,10 @@ def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> 
         if prediction.cost.flops > limits.budget
         else f"it was stopped at {prediction.cost.flops:.6g} FLOPs: its next operation goes over {limits.budget:.6g}",
         "time_exhausted": f"it took {timing.wall_time_s:.4g} s, the limit is {limits.wall_time_limit_s} s",
-        "residual_wall_time_exhausted": f"{timing.residual_wall_time_s:.4g} s of residual time are over the cap of "
+        "residual_wall_time_exhausted": f"{timing.residual_wall_time_s:.4g} s of residual time are over the limit of "
         f"{limits.residual_wall_time_limit_s} s",
         "combined_budget_exhausted": f"effective compute {scored.effective_compute:.6g} (FLOPs and residual time at "
-        f"{limits.lam:.3g} FLOPs a second) is over the budget of {limits.budget:.6g}",
+        f"{limits.lam:.3g} FLOPs per second) is over the budget of {limits.budget:.6g}",
     }
     found = [reasons[name] for name, is_set in asdict(scored.flags).items() if is_set]
     return f"{'; '.join(found)}: {was}"
@@ -98,10 +101,13 @@ def _failure_json(failure: Failure) -> Json:
     }
 
 
-def _sampling_breakdown(cases: Sequence[WhiteboxCase], flops_per_sample: float) -> Json:
-    """What the truth cost: FLOPs always, seconds only for what was drawn in this run."""
+def _sampling_breakdown(cases: Sequence[WhiteboxCase], flops_per_sample: float) -> SamplingBreakdownJson:
+    """The cost of the truth: FLOPs for all of it, seconds only for the part that was drawn in this run."""
     drawn = [case.sampling_time_s for case in cases if case.sampling_time_s is not None]
     n_samples = sum(case.truth.n_samples for case in cases)
-    timing = timing_json(Timing(backend_time_s=sum(drawn))) if drawn else NO_TIMES
-    spent = {"flops_used": round(n_samples * flops_per_sample), "calls": len(cases), **timing}
+    spent: SpentJson = {
+        "flops_used": round(n_samples * flops_per_sample),
+        "calls": len(cases),
+        **(timing_json(Timing(backend_time_s=sum(drawn))) if drawn else NO_TIMES),
+    }
     return {**spent, "n_samples": n_samples, "n_mlps_drawn": len(drawn), "by_namespace": {"sampling.forward": spent}}

@@ -1,4 +1,4 @@
-"""White-box estimation: predict every neuron's mean from the weights alone."""
+"""The white-box task: predict the mean of every neuron from the weights."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ class Whitebox:
     outputs: Path
 
     def cases(self, progress: Progress) -> Iterator[WhiteboxCase]:
-        """One case an MLP, as each is finished."""
+        """One case per MLP, as each is finished."""
         with self._runner() as runner:
             for row in progress.each(self.dataset.rows, f"{self.estimator.name} on {self.dataset.name}"):
                 mlp = self.dataset.mlp(row)
@@ -58,7 +58,7 @@ class Whitebox:
 
     @property
     def sample_price(self) -> float:
-        """FLOPs that plain sampling spends on one input, by the meter that counts the estimator's."""
+        """The FLOPs of plain sampling per input, by the same meter as the estimator's."""
         if self.estimator.peer is not None:
             return peer_flops_per_sample(self.context.width, self.context.depth)
         return flops_per_sample(self.context.width, self.context.depth)
@@ -104,7 +104,7 @@ class Whitebox:
         return open_runner(self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled)
 
     def _truth(self, row: Row, mlp: MLP, progress: Progress) -> tuple[Truth, float | None]:
-        """The dataset's own truth where it brings one and it isn't to be drawn anew, else the cache's."""
+        """The truth and the seconds it took: from the dataset, from the cache (both None), or drawn now."""
         if row.truth is not None and not self.sampler.resample:
             return row.truth, None
         found = self.cache.find(self.sampler, mlp)

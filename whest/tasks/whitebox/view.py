@@ -1,4 +1,4 @@
-"""How a white-box run looks: its figures on the console, its pictures, its rows for MLflow."""
+"""How a white-box run is shown: figures on the console, pictures, rows for MLflow."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,7 +47,7 @@ class WhiteboxView(View[WhiteboxReport]):
             ),
             ("all-layers MSE", figure(score.all_layers_mse), "by layer " + _layers(score.per_layer_mse)),
             *_rule_rows(score),
-            ("time", f"{wall / max(len(report.cases), 1):.3g} s an MLP", f"compiled in {compiled:.2g} s"),
+            ("time", f"{wall / max(len(report.cases), 1):.3g} s per MLP", f"compiled in {compiled:.2g} s"),
         ]
 
     def complaints(self, report: WhiteboxReport) -> list[str]:
@@ -132,7 +132,7 @@ VIEW = WhiteboxView()
 
 
 def _rule_rows(score: WhiteboxScore) -> list[Row]:
-    """The figures behind the score that are the rule's own."""
+    """The figures that only this rule has."""
     share = gauge(score.mean_compute_utilization or 0)
     match score:
         case WhestScore(ratio_to_sampling=ratio, mean_score_multiplier=multiplier):
@@ -143,7 +143,7 @@ def _rule_rows(score: WhiteboxScore) -> list[Row]:
             return rows
         case FhermaScore():
             return [
-                ("compute", share, "counts for nothing until it is over"),
+                ("compute", share, "does not change the score within the budget"),
                 ("accuracy", f"{score.accuracy:.4g} %", "of final-layer neurons within the tolerance"),
                 ("failures", f"{score.failure_rate:.2%} of MLPs", f"times {score.failure_factor:.4g}"),
                 ("mean wall time", f"{score.mean_wall_time_s:.3g} s", f"costs {score.time_deduction:.4g} points"),

@@ -1,1 +1,1 @@
-"""What runs in the exam's other processes: training and answering."""
+"""The code of the exam's other processes: tracing, training and answering."""

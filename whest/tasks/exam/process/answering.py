@@ -1,7 +1,7 @@
-"""Answering: greedy generation from a prefix alone, byte by byte, with a bundle's program.
+"""Answering: greedy generation from a prefix, byte by byte, with a bundle's program.
 
-The program is only ever shown BOS and the bytes before the one it is asked for. A window longer than that is padded
-behind, where a causal model doesn't look.
+The program gets only BOS and the bytes before the next one. A longer window is padded at its end, which a causal model
+does not use.
 """
 
 import math
@@ -20,7 +20,7 @@ from whest.tasks.exam.questions import PREFIX_BYTES
 
 
 class Answerer:
-    """A bundle, opened."""
+    """Answers questions with an opened bundle."""
 
     def __init__(self, bundle: Bundle) -> None:
         shapes = bundle.program["program"]["shapes"]
@@ -36,7 +36,7 @@ class Answerer:
         self._run = jax.jit(read_program(bundle.program, bundle.constants))
 
     def logits(self, shown: bytes) -> Float[np.ndarray, " byte"]:
-        """Of the byte after those shown, the last of which the window holds."""
+        """The logits of the next byte after `shown`. Only the last bytes fit into the window."""
         seen = shown[-(self.window - 1) :]
         tokens = np.zeros((1, self._length), np.int32)
         tokens[0, 0] = BOS
@@ -44,11 +44,11 @@ class Answerer:
         (found,) = self._run(*self._params, tokens)
         row = np.asarray(found)[0, len(seen)]
         if row.shape != (N_BYTES,):
-            raise BundleError(f"the bundle's program answers with {row.shape} numbers a byte, not {N_BYTES}")
+            raise BundleError(f"the bundle's program gives logits of shape {row.shape} per byte, not ({N_BYTES},)")
         return row
 
     def answer(self, question: Question) -> Answer:
-        """Exactly as many bytes as the answer has; then what the right ones would have cost."""
+        """As many bytes as the right answer has, and the nats of the right answer."""
         started = time.perf_counter()
         given, steps = b"", []
         for _ in question.answer:

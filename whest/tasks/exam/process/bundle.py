@@ -1,7 +1,7 @@
-"""Bundles: a trained model as one file of plain arrays, its parameters and the program that answers with them.
+"""Bundles: a trained model as one file of plain arrays, with its parameters and the program that answers.
 
-The program is the learner's `logits`, traced and written as data (`whest.isolation.portable`). Opening a bundle runs
-none of its author's code. A bundle is an .npz without pickles; its size is that of its bytes under gzip.
+The program is the learner's `logits`, traced and written as data (`whest.isolation.portable`), so opening a bundle runs
+no code of its author. A bundle is an .npz without pickles. Its size is measured after gzip.
 """
 
 import gzip
@@ -17,18 +17,17 @@ import numpy as np
 from whest.errors import WhestError
 
 LARGEST_OPENED = 2**31
-"""Bytes of a bundle that is opened at all."""
-
+"""In bytes. A larger bundle is refused without opening it."""
 DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class BundleError(WhestError):
-    """A bundle that can't be opened."""
+    """The bundle can't be used."""
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """Parameters in the order of the program's inputs, the program, and which learner it was."""
+    """The parameters in the order of the program's inputs, the program, and the learner's description."""
 
     params: Sequence[np.ndarray]
     program: Mapping[str, Any]
@@ -37,7 +36,7 @@ class Bundle:
 
 
 def pack(bundle: Bundle) -> bytes:
-    """The same bytes for the same model: no dates, no compression of its own."""
+    """Pack a model. The same model always gives the same bytes: no dates, no compression."""
     arrays = {f"param_{i:04d}": array for i, array in enumerate(bundle.params)}
     arrays |= {f"constant_{i:04d}": array for i, array in enumerate(bundle.constants)}
     arrays |= {"program": _as_bytes(bundle.program), "learner": _as_bytes(bundle.learner)}
@@ -53,7 +52,7 @@ def pack(bundle: Bundle) -> bytes:
 def unpack(content: bytes) -> Bundle:
     try:
         if len(content) > LARGEST_OPENED:
-            raise ValueError(f"{len(content)} bytes are more than are opened")
+            raise ValueError(f"{len(content)} bytes are over the limit of {LARGEST_OPENED}")
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         program, learner = (json.loads(arrays[name].tobytes()) for name in ("program", "learner"))

@@ -1,7 +1,7 @@
-"""A learner's programs on their way between processes, with one more than training needs: the one that answers.
+"""A learner's programs, sent between processes: those for training, and one that answers.
 
-Whoever trains or grades a model reads these and never imports the learner, so what it costs and what it starts from
-can't be talked about by the learner itself.
+The processes that train and grade read these programs and never import the learner. So the learner can't lie about its
+cost or its start.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ NAMES = ("init", "logits", "update", "answer")
 
 @dataclass(frozen=True)
 class ExamPrograms:
-    """Traced and metered by whoever reads them; `answer` stays a document, which goes into bundles as it is."""
+    """The programs, traced and metered again by the reader. `answer` stays a document, which is copied into bundles."""
 
     learning: Programs
     answer: Mapping[str, Any]
@@ -37,7 +37,7 @@ class ExamPrograms:
 
 
 def write_programs(learner: Learner, context: LearnerContext) -> tuple[Message, list[np.ndarray]]:
-    """Trace each function for the shapes it will be run with; `answer` is `logits` on a single row."""
+    """Trace each function for its shapes. `answer` is `logits` on a single row."""
     flat = flatten_learner(learner)
     programs = trace_programs(flat, context)
     params = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in programs.logits.in_avals[:-1]]
@@ -58,9 +58,9 @@ def read_programs(message: Message, arrays: Sequence[np.ndarray], context: Learn
     constants = {name: arrays[ends[i] : ends[i + 1]] for i, name in enumerate(NAMES)}
     init, logits, update = (read_program(message["documents"][name], constants[name]) for name in NAMES[:3])
     size = sum(array.nbytes for array in constants["answer"])
-    if size > LARGEST_CONSTANTS:  # the tracer is the learner's own process: it could send another program than logits
+    if size > LARGEST_CONSTANTS:  # the learner runs in the tracer: it could send another program than logits
         raise LearnerError(
-            f"the program that answers brings {size:,} bytes of constants, {LARGEST_CONSTANTS:,} are allowed"
+            f"the program that answers has {size:,} bytes of constants, the limit is {LARGEST_CONSTANTS:,}"
         )
     params_at = tuple(int(i) for i in message["params_at"])
     flat = FlatLearner(int(message["rows_per_step"]), params_at, init, logits, update)

@@ -1,4 +1,4 @@
-"""What each process of an exam run answers."""
+"""The roles of an exam's processes: how each answers its messages."""
 
 import traceback
 from collections.abc import Callable, Sequence
@@ -19,30 +19,27 @@ from whest.tasks.exam.process.training import Training, count_right
 from whest.tasks.exam.questions import read_questions
 
 LEARNERS_FAULT = (WhestError, KeyError, IndexError, TypeError, ValueError, jax.errors.JaxRuntimeError)
-"""What reading and running a stranger's programs can raise: never a reason to call a run invalid and try again."""
-
+"""Exceptions of a stranger's programs. They are the learner's fault, so they never make a run invalid."""
 Answer = tuple[Message, list[np.ndarray]]
-
 Role = Callable[[Message, Sequence[np.ndarray]], Answer]
 
 
 def tracer(start: Message) -> Role:
-    """The only role that runs the learner's own code, once."""
+    """Traces the learner. This is the only role that runs the learner's own code."""
     spec, context = read_spec(start["spec"]), LearnerContext(**start["context"])
 
     def answer(message: Message, arrays: Sequence[np.ndarray]) -> Answer:
         try:
             return write_programs(create_learner(spec, context), context)
         except (Exception, SystemExit) as error:
-            own = f"{type(error).__name__}: {error}"
-            said = str(error) if isinstance(error, WhestError) else own
-            return {"failure": said[:4000], "traceback": traceback.format_exc()[-8000:]}, []
+            reason = str(error) if isinstance(error, WhestError) else f"{type(error).__name__}: {error}"
+            return {"failure": reason[:4000], "traceback": traceback.format_exc()[-8000:]}, []
 
     return answer
 
 
 def trainer(start: Message) -> Role:
-    """Text, validation set and programs come first; then call after call, each told what is left."""
+    """Trains: first it gets the text, the validation set and the programs, then one message per training call."""
     prepare_precision(start["cache"])
     training: Training | None = None
     learner, context = start["learner"], LearnerContext(**start["context"])
@@ -55,7 +52,7 @@ def trainer(start: Message) -> Role:
             try:
                 programs = read_programs(message["programs"], constants, context)
                 training = Training(programs, context, text, start["seed"])
-            except LEARNERS_FAULT as error:  # a program that can't be metered or run, or isn't one
+            except LEARNERS_FAULT as error:  # the program is malformed, or can't be metered or run
                 return {"failure": f"{type(error).__name__}: {error}"}, []
             return {
                 "cost": write_cost(training.update_cost),
@@ -75,7 +72,7 @@ def trainer(start: Message) -> Role:
 
 
 def grader(start: Message) -> Role:
-    """A bundle and questions in, answers out."""
+    """Grades: it gets a bundle and questions, and returns answers."""
     prepare_precision(None)
     answerer: Answerer | None = None
 

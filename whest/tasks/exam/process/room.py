@@ -1,6 +1,6 @@
-"""The room a learner is trained in: the parts of this machine that Python, JAX and the learner need, and nothing else.
+"""The room of a learner: the folders that it may see, which are those of Python, JAX and the learner, and no others.
 
-The room lists what is there, not what is hidden, so that even the way it is built says nothing of the exam.
+A room is a list of visible folders, not of hidden ones, so the list itself says nothing about the exam.
 """
 
 import importlib.util
@@ -13,12 +13,11 @@ from whest.estimator.spec import EstimatorSpec
 from whest.host import PACKAGE
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/dev", "/sys", "/nix")
-
 LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "optax", "jaxtyping", "pydantic", "ml_dtypes")
 
 
 def furniture(spec: EstimatorSpec) -> list[Path]:
-    """Every folder that training needs: the system's, Python's, the libraries', ours and the learner's."""
+    """All folders that training needs: of the system, Python, the libraries, whest and the learner."""
     folders = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), PACKAGE, PACKAGE.parent / "estimators"]
     found = [importlib.util.find_spec(name) for name in LIBRARIES]
     folders += [Path(library.origin).parent.parent for library in found if library and library.origin]
@@ -28,8 +27,8 @@ def furniture(spec: EstimatorSpec) -> list[Path]:
 
 
 def importable(spec: EstimatorSpec, allowed: Sequence[Path]) -> list[str]:
-    """Of the places where this process looks for modules, those that lead into the room."""
-    wanted = [PACKAGE, *([spec.source] if spec.target and spec.source else [])]  # a file brings its own folder
+    """The entries of this process's `sys.path` that are in the room, or contain whest or the learner."""
+    wanted = [PACKAGE, *([spec.source] if spec.target and spec.source else [])]  # a file's folder is in the room anyway
     return [
         path
         for path in sys.path
@@ -42,19 +41,19 @@ def importable(spec: EstimatorSpec, allowed: Sequence[Path]) -> list[str]:
 
 
 def refuse_exam_in_room(exam: Path | None, allowed: Sequence[Path]) -> None:
-    """An exam that lies where the learner must look could not be kept from it."""
+    """Refuse an exam in a folder of the room: it could not be hidden from the learner."""
     if exam is None:
         return
     for place in {exam, exam.resolve()}:
         for folder in allowed:
             if place.is_relative_to(folder.resolve()) or place.is_relative_to(folder):
                 raise ConfigError(
-                    f"data.exam={exam} lies in {folder}, which the training process needs to see: move it elsewhere"
+                    f"data.exam={exam} is in {folder}, which the training process must see: move it to another folder"
                 )
 
 
 def _without_nested(folders: Sequence[Path]) -> list[Path]:
-    """Outer folders bring their inner ones along."""
+    """The outermost folders, without those inside them."""
     kept: list[Path] = []
     for folder in sorted(set(folders), key=lambda path: len(path.parts)):
         if not any(folder.is_relative_to(outer) for outer in kept):

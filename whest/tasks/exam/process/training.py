@@ -1,7 +1,7 @@
-"""Training in the process that never sees the exam: programs as data, text, a seed and what may be used up.
+"""Training, in the process that never sees the exam. It gets the programs as data, the text, a seed and a budget.
 
-Nothing here imports a learner. The harness draws the random numbers, calls `init` itself and counts what an update
-costs.
+Nothing here imports a learner. The harness draws the random numbers, calls `init` itself and counts the cost of an
+update.
 """
 
 import math
@@ -22,21 +22,21 @@ from whest.tasks.exam.process.bundle import Bundle, pack, unpack
 from whest.tasks.exam.process.programs import ExamPrograms
 
 N_LOSSES = 60
-"""Points of the training curve; each is a forward pass of the harness's own, which no budget pays for."""
+"""Points of the training curve. Each is a forward pass of the harness, which costs no budget."""
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What a call came to."""
+    """The result of a training call."""
 
     steps: int
     wall_time_s: float
     losses: tuple[tuple[int, float], ...]
-    """Update and bits a byte before it."""
+    """The number of an update, and the bits per byte before it."""
 
 
 class Rows:
-    """Rows of a text, drawn again and again; each begins where a line does."""
+    """Random rows of a text. Each begins at the start of a line."""
 
     def __init__(self, text: UInt8[np.ndarray, " byte"], rows: int, length: int, seed: int) -> None:
         starts = np.flatnonzero(np.concatenate([[True], text[:-1] == ord("\n")]))
@@ -52,7 +52,7 @@ class Rows:
 
 
 class Training:
-    """One model in the making."""
+    """A model in training."""
 
     def __init__(
         self, programs: ExamPrograms, context: LearnerContext, text: UInt8[np.ndarray, " byte"], seed: int
@@ -77,7 +77,7 @@ class Training:
         return self._programs.learning.params(self._state)
 
     def train(self, n_steps: int | None, seconds: float | None) -> Spent:
-        """So many updates, or as many as begin within so many seconds."""
+        """Run `n_steps` updates, or as many as can be started within `seconds`."""
         started = time.monotonic()
         begun, losses = self.steps, []
         every = max(1, (n_steps or 10 * N_LOSSES) // N_LOSSES)
@@ -100,6 +100,6 @@ class Training:
 
 
 def count_right(bundle: bytes, questions: Sequence[Question]) -> int:
-    """How a candidate does on the public validation set: feedback, and never more."""
+    """The number of right answers on the public validation set. It is only feedback."""
     answerer = Answerer(unpack(bundle))
     return sum(answerer.answer(question).given == question.answer for question in questions)

@@ -1,8 +1,8 @@
-"""The processes of an exam run, each a loop that answers messages until its pipe closes.
+"""The processes of an exam run. Each is a loop that answers messages until its pipe closes.
 
-trace   imports the learner and writes its programs down. Untrusted, in a room of its own.
-train   reads the programs and trains on the text it is sent. Never imports a learner; in the same kind of room.
-grade   opens a bundle and answers the questions it is sent. Never imports a learner either.
+trace   imports the learner and writes its programs. It is untrusted, and it runs in a room.
+train   reads the programs and trains on the text that it receives. It never imports a learner, and it runs in a room.
+grade   opens a bundle and answers the questions that it receives. It never imports a learner.
 """
 
 import os
