@@ -40,9 +40,13 @@ class Charge:
 
 @dataclass(frozen=True)
 class Cost:
-    """A program's charges, the most expensive first."""
+    """A program's charges, the most expensive first, and XLA's count beside them."""
 
     charges: tuple[Charge, ...]
+    flops_xla: float | None = None
+    """XLA's figures for the same operations, each lowered alone; None if nobody asked XLA."""
+    xla_unknown: tuple[str, ...] = ()
+    """Operations without a figure of XLA's, which count 0 in it."""
 
     @property
     def flops(self) -> int:

@@ -223,6 +223,12 @@ def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[T
     return {"flops_used": flops, **timing_json(_sum_timings(timings)), "by_namespace": namespaces}
 
 
+def total_xla(figures: Sequence[float | None]) -> float | None:
+    """XLA's count of all cases; None if one has none, as with another meter."""
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if known and len(known) == len(figures) else None
+
+
 def _spent(charges: Sequence[Charge]) -> SpentJson:
     timings = [charge.timing for charge in charges if charge.timing is not None]
     return {

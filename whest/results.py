@@ -39,6 +39,8 @@ class MlpRow(TimesJson, FailureJson, FhermaRowJson):
     mlp_index: Annotated[int, says("Its place in the dataset.")]
     mlp_name: Annotated[str, says("Its name.")]
     flops_used: Annotated[int, says("F: counted FLOPs.")]
+    flops_xla: NotRequired[Annotated[Figure, says("XLA's count of the same operations. None if XLA was not asked.")]]
+    xla_unknown: NotRequired[Annotated[list[str], says("Operations without a figure of XLA's; they count 0 in it.")]]
     effective_compute: Annotated[Figure, says("C = F + λ·R, with R residual seconds.")]
     score_multiplier: NotRequired[Annotated[Figure, says("max(floor, C/B), and 1 if it failed. scoring=whest.")]]
     adjusted_final_layer_score: NotRequired[Annotated[Figure, says("MSE times the multiplier. scoring=whest.")]]
@@ -71,6 +73,8 @@ class WhiteboxFailuresJson(TypedDict):
 class WhiteboxFindings(TypedDict):
     """What a white-box report adds to the score."""
 
+    flops_xla: NotRequired[Annotated[Figure, says("XLA's count of the same operations. None if XLA was not asked.")]]
+    xla_unknown: NotRequired[Annotated[list[str], says("Operations without a figure of XLA's; they count 0 in it.")]]
     compile_time_s: Annotated[float, says("Tracing and compiling, all MLPs together.")]
     breakdowns: Annotated[BreakdownsJson, says("What the estimator and truth cost, all MLPs together.")]
     per_mlp: Annotated[list[MlpRow], says("One row per MLP.")]
@@ -138,6 +142,7 @@ class BlockRow(TimesJson):
     bpb: Annotated[Figure, says("Bits per byte.")]
     n_bytes: Annotated[int, says("Its bytes.")]
     flops_used: Annotated[int, says("Counted FLOPs of its updates.")]
+    flops_xla: NotRequired[Annotated[Figure, says("XLA's count of the same operations. None if XLA was not asked.")]]
 
 
 class ErrorCountJson(TypedDict):
@@ -154,6 +159,7 @@ class PrequentialFindings(TypedDict):
     program_bytes: Annotated[
         int | None, says("All programs of the learner, gzipped. None: a reference, or none were made.")
     ]
+    flops_xla: NotRequired[Annotated[Figure, says("XLA's count of the same operations. None if XLA was not asked.")]]
     harness_flops: Annotated[int, says("FLOPs of the harness's own losses, which are not charged.")]
     n_failed_cases: Annotated[int, says("Always 0: a run fails as a whole.")]
     failure_breakdown: Annotated[ErrorCountJson, says("Whether the run failed.")]
@@ -277,6 +283,7 @@ class ExamResults(ScoreJson, FhermaJson):
     bundle_gzipped_bytes: Annotated[int | None, says("The size of its bundle, gzipped.")]
     invalid: Annotated[str | None, says("Why the run counts for nothing and should be run again.")]
     failure_breakdown: Annotated[dict[str, int], says("`error`: questions that failed; then a count for each code.")]
+    flops_xla: NotRequired[Annotated[Figure, says("XLA's count of the same operations. None if XLA was not asked.")]]
     training_time_s: Annotated[float, says("Seconds of all training calls.")]
     program_bytes: Annotated[int | None, says("All programs of the learner, gzipped. None: none were made.")]
     families: Annotated[dict[str, FamilyJson], says("Right answers of each family.")]

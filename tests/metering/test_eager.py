@@ -10,6 +10,7 @@ from estimators.cov_prop import CovarianceProp
 from estimators.mean_prop import MeanProp
 from estimators.monte_carlo import MonteCarlo
 from whest.dataset.sources import FreshDataset
+from whest.errors import UnmeterableError
 from whest.estimator.contract import SetupContext
 from whest.estimator.eager import EagerSession
 from whest.estimator.traced import compile_program, estimator_function
@@ -124,6 +125,49 @@ def test_compilation_is_nobodys_time():
     assert clock.seconds_between(0, 10) == pytest.approx(3.0)
     assert clock.seconds_between(1.5, 2.5) == pytest.approx(1.0)
     assert clock.seconds_between(3.5, 4.5) == 0
+
+
+def test_a_function_compiled_ahead_of_time_is_refused():
+    """Once 1,000 products cost 16 FLOPs."""
+    compiled = jax.jit(lambda x: lax.fori_loop(0, 1000, lambda i, h: h @ x, x)).lower(X).compile()
+    with pytest.raises(UnmeterableError, match="compiled ahead of time"):
+        spend(lambda x: compiled(x), X)
+    assert compiled(X).shape == X.shape  # outside the meter it is itself again
+
+
+def test_a_function_that_predict_compiles_itself_is_refused():
+    with pytest.raises(UnmeterableError, match="compiled ahead of time"):
+        spend(lambda x: jax.jit(lambda x: x @ x).lower(x).compile()(x), X)
+
+
+def test_an_exported_function_and_callbacks_are_refused():
+    exported = jax.export.export(jax.jit(lambda x: x @ x))(X)
+    with pytest.raises(UnmeterableError, match="call_exported"):
+        spend(exported.call, X)
+    with pytest.raises(UnmeterableError, match="pure_callback"):
+        spend(lambda x: jax.pure_callback(lambda x: x, x, x), X)
+    with pytest.raises(UnmeterableError, match="io_callback"):
+        spend(lambda x: jax.experimental.io_callback(lambda x: x, x, x), X)
+
+
+def test_constants_evaluated_at_trace_time_are_charged():
+    def folded(x):
+        def inner(y):
+            with jax.ensure_compile_time_eval():
+                h = x
+                for _ in range(10):
+                    h = lax.dot(h, x)
+            return y + h
+
+        return jax.jit(inner)(x)
+
+    _, ledger = spend(folded, X)
+    assert ledger.flops >= 10 * 2 * 16**3
+
+
+def test_xlas_count_stands_beside_the_meters():
+    _, ledger = spend(lambda x: jnp.tanh(x @ x), X)
+    assert ledger.cost().flops_xla == ledger.flops == 2 * 16**3 + 16**2
 
 
 def test_work_outside_the_block_is_not_charged():

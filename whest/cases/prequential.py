@@ -57,6 +57,8 @@ class Block:
     """The cost of its updates."""
     forward_flops: int
     """The harness's FLOPs for its losses. They are not charged to the learner."""
+    flops_xla: float | None = None
+    """XLA's count for its updates."""
     timing: Timing = field(default_factory=Timing)
     compile_time_s: float = 0.0
     closing: Closing | None = None

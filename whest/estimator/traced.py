@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,7 +22,7 @@ from whest.cost import Cost, Timing
 from whest.estimator.calling import check_output, checked_prediction, describe_error
 from whest.estimator.contract import Estimator, MLPView, SetupContext
 from whest.metering.loops import count_rounds
-from whest.metering.meter import Estimate, estimate_cost
+from whest.metering.xla import FIGURES, Counted, count
 from whest.mlp import MLP
 
 Function = Callable[..., Any]
@@ -36,7 +37,7 @@ equations (matrix_core at 1024×16); one of 24,000 (kerdock at 256×32) is read 
 class Program:
     """A compiled `predict` for one shape."""
 
-    estimate: Estimate
+    estimate: Counted
     compile_time_s: float
     run: Callable[..., tuple[Array, Array | None]] | None
     """Returns the means and the rounds of data-dependent loops. None if the program costs more than the budget: it was
@@ -96,13 +97,24 @@ def compile_program(function: Function, context: SetupContext) -> Program | Fail
     if isinstance(traced, Failure):
         return traced
     try:
-        estimate = estimate_cost(traced.jaxpr)
+        estimate = _count(traced.jaxpr)
         if estimate.cost().flops > context.flop_budget:
             return Program(estimate, time.perf_counter() - started, None)
         run = _compile_counting(traced.jaxpr, estimate, context) if estimate.loops else _compile_plain(traced)
     except Exception as error:
         return describe_error(error)
     return Program(estimate, time.perf_counter() - started, run)
+
+
+def _count(program: Any) -> Counted:
+    """Both counts. XLA's figures are kept beside the compiled programs, where only trusted processes write."""
+    folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    if folder is None:
+        return count(program)
+    FIGURES.load(Path(folder))
+    counted = count(program)
+    FIGURES.save(Path(folder))
+    return counted
 
 
 def _compile_plain(traced: Any) -> Callable[..., tuple[Array, None]]:
@@ -131,7 +143,7 @@ def _kept_on_disk(is_kept: bool) -> Iterator[None]:
         reset_cache()
 
 
-def _compile_counting(program: Any, estimate: Estimate, context: SetupContext) -> Callable[..., tuple[Array, Array]]:
+def _compile_counting(program: Any, estimate: Counted, context: SetupContext) -> Callable[..., tuple[Array, Array]]:
     counting = count_rounds(program, list(estimate.loops))
     compiled = _compile(jax.jit(counting).trace(*_argument_shapes(context.width, context.depth)))
 

@@ -66,7 +66,8 @@ def read_cost(fields: Any) -> Cost:
     cost: Cost = validated(Cost, fields)
     if any(len(charge.namespace) > LONGEST_NAME or len(charge.operation) > LONGEST_NAME for charge in cost.charges):
         raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent a cost with a name too long to be one"), 0.0)
-    if any(not 0 <= charge.flops < 2**100 or charge.calls < 0 for charge in cost.charges):
+    figures = [*(charge.flops for charge in cost.charges), cost.flops_xla or 0]
+    if not all(0 <= flops < 2**100 for flops in figures) or any(charge.calls < 0 for charge in cost.charges):
         raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent a cost that isn't a number of FLOPs"), 0.0)
     return cost
 
@@ -123,7 +124,7 @@ def read_mlp(message: Message, arrays: Arrays) -> MLP:
 
 
 def write_cost(cost: Cost) -> Message:
-    return {"charges": [asdict(charge) for charge in cost.charges]}
+    return asdict(cost)
 
 
 def write_prediction(prediction: Prediction) -> Answer:

@@ -20,6 +20,7 @@ from whest.errors import WhestError
 from whest.host import is_users_code
 from whest.learner.contract import N_BYTES, Learner, LearnerContext, nats, tokens_of
 from whest.metering.meter import cost_of
+from whest.metering.xla import count
 
 Leaves = list[Any]
 
@@ -129,7 +130,7 @@ def trace_programs(flat: FlatLearner, context: LearnerContext) -> Programs:
 
     forward = cost_of(jax.make_jaxpr(loss)(*(state[i] for i in flat.params_at), batch))
     _refuse_free_work(cost_of(update), forward, flat.rows_per_step * context.row_length)
-    return Programs(flat.rows_per_step, flat.params_at, init, logits, update, cost_of(update), forward)
+    return Programs(flat.rows_per_step, flat.params_at, init, logits, update, count(update).cost(), forward)
 
 
 def _check_shapes(init: ClosedJaxpr, logits: ClosedJaxpr, update: ClosedJaxpr, wanted: tuple[int, ...]) -> None:

@@ -20,11 +20,13 @@ from jax.extend.core import ClosedJaxpr, Primitive
 from whest.cost import Charge, Cost, Timing
 from whest.errors import WhestError
 from whest.metering.loops import count_rounds
-from whest.metering.meter import Estimate, estimate_cost
+from whest.metering.xla import Counted, count
 
 try:
     from jax._src import source_info_util
     from jax._src.core import Trace, eval_trace, set_current_trace
+
+    from whest.metering.roads import closed_roads
 except ImportError as error:  # pragma: no cover - another JAX
     raise WhestError(
         f"eager mode needs JAX's tracing internals as they are in 0.10, and JAX {jax.__version__} has moved them "
@@ -58,6 +60,8 @@ class Ledger:
     budget: float
     rows: dict[tuple[str, str], Row] = field(default_factory=lambda: defaultdict(Row))
     flops: float = 0.0
+    flops_xla: float = 0.0
+    xla_unknown: set[str] = field(default_factory=set)
     report: Callable[[float], None] = lambda flops: None
     """Told the FLOPs spent so far, for whoever must know them even if this process dies."""
     mark: float = 0.0
@@ -69,13 +73,16 @@ class Ledger:
             row.flops += charge.flops
             row.calls += charge.calls
         self.flops += cost.flops
+        self.flops_xla += cost.flops_xla or 0.0
+        self.xla_unknown.update(cost.xla_unknown)
         self.report(self.flops)
         if self.flops > self.budget:
             raise BudgetSpentError
 
     def cost(self) -> Cost:
         charges = (row.charge(*place) for place, row in self.rows.items())
-        return Cost(tuple(sorted(charges, key=lambda charge: -charge.flops)))
+        dearest_first = tuple(sorted(charges, key=lambda charge: -charge.flops))
+        return Cost(dearest_first, self.flops_xla, tuple(sorted(self.xla_unknown)))
 
     def timing(self) -> Timing:
         rows = self.rows.values()
@@ -90,7 +97,7 @@ class Ledger:
 class Metered:
     """The price of one signature, and how to run it where its loops must be counted."""
 
-    estimate: Estimate
+    estimate: Counted
     counted: Callable[..., Any] | None
 
     def evaluate(self, primitive: Primitive, args: Any, params: Any) -> tuple[Any, list[int]]:
@@ -102,7 +109,7 @@ class Metered:
 
     def cost_of_rounds(self, rounds: list[int]) -> Cost:
         """What the rounds add to the lower bound that was charged before the run."""
-        return Estimate((), self.estimate.loops).cost(rounds)
+        return self.estimate.rounds_alone().cost(rounds)
 
 
 class MeteringTrace(Trace):
@@ -111,8 +118,17 @@ class MeteringTrace(Trace):
     def __init__(self, ledger: Ledger) -> None:
         super().__init__()
         self._ledger = ledger
+        self.is_busy = False
+        """Pricing or running an operation that was charged: what JAX evaluates meanwhile belongs to it."""
 
     def process_primitive(self, primitive: Primitive, args: Any, params: Any, /) -> Any:
+        self.is_busy = True
+        try:
+            return self._charge(primitive, args, params)
+        finally:
+            self.is_busy = False
+
+    def _charge(self, primitive: Primitive, args: Any, params: Any) -> Any:
         entered, ledger, label = time.perf_counter(), self._ledger, _current_label()
         row = ledger.rows[label, primitive.name]
         row.residual_wall_time_s += _seconds(ledger.mark, entered)
@@ -143,7 +159,11 @@ class MeteringTrace(Trace):
             return f.call_wrapped(*tracers)
 
     def stage_value(self, value: Any) -> Any:
-        return eval_trace.stage_value(value)
+        self.is_busy = True
+        try:
+            return eval_trace.stage_value(value)
+        finally:
+            self.is_busy = False
 
 
 _PRICES: dict[Any, Metered] = {}
@@ -162,7 +182,7 @@ def price_signature(primitive: Primitive, args: Any, params: Mapping[str, Any]) 
 def _price(primitive: Primitive, shapes: tuple[Any, ...], params: Mapping[str, Any]) -> Metered:
     with set_current_trace(eval_trace):
         program: ClosedJaxpr = jax.make_jaxpr(lambda *args: primitive.bind(*args, **params))(*shapes)
-        estimate = estimate_cost(program)
+        estimate = count(program)
         counted = jax.jit(count_rounds(program, list(estimate.loops))) if estimate.loops else None
     return Metered(estimate, counted)
 
@@ -241,7 +261,8 @@ def metered(ledger: Ledger) -> Iterator[None]:
     gc.disable()
     ledger.mark = time.perf_counter()
     try:
-        with set_current_trace(MeteringTrace(ledger)):
+        trace = MeteringTrace(ledger)
+        with closed_roads(lambda: trace.is_busy, trace.process_primitive), set_current_trace(trace):
             yield
     finally:
         ledger.rows["", "python"].residual_wall_time_s += _seconds(ledger.mark, time.perf_counter())

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn, check_jaxpr
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from whest.errors import UnmeterableError
 
@@ -12,47 +12,58 @@ _LABEL = re.compile(r"[\w./ -]+")
 
 T = TypeVar("T")
 
+Kind = tuple[Any, Any]
+"""Shape and dtype; a token has neither."""
+
 Path = tuple[int, ...]
 """Where an equation stands: its index, then the index of a sub-program, then an equation's index there, and so on."""
 
 
-def check_shapes(program: ClosedJaxpr) -> None:
-    """Refuse a program whose parts declare other shapes than they are given: priced as one, it would run as another."""
-    try:
-        check_jaxpr(program.jaxpr)
-    except Exception as error:
-        raise UnmeterableError(f"the program is inconsistent: {str(error).splitlines()[0]}") from None
-    for eqn in program.jaxpr.eqns:
-        for inner, given in _given(eqn):
-            if [_kind(aval) for aval in inner.in_avals] != given:
-                raise UnmeterableError(
-                    f"the program is inconsistent: a part of `{eqn.primitive.name}` is given other shapes"
-                )
-            check_shapes(inner)
+def check_programs(eqn: JaxprEqn) -> None:
+    """Refuse an equation whose programs declare other shapes than they are given or than it says they give back."""
+    name = eqn.primitive.name
+    operands, results = [kind(var.aval) for var in eqn.invars], [kind(var.aval) for var in eqn.outvars]
+    for inner, given, taken in _joints(eqn, operands, results):
+        if [kind(aval) for aval in inner.in_avals] != list(given):
+            raise UnmeterableError(f"the program is inconsistent: a part of `{name}` is given other shapes")
+        if taken is not None and [kind(aval) for aval in inner.out_avals] != list(taken):
+            raise UnmeterableError(f"the program is inconsistent: a part of `{name}` gives back other shapes")
 
 
-def _kind(aval: Any) -> tuple[Any, ...]:
-    return tuple(aval.shape), str(aval.dtype)
+def kind(aval: Any) -> Kind:
+    return getattr(aval, "shape", None), getattr(aval, "dtype", None)
 
 
-def _given(eqn: JaxprEqn) -> list[tuple[ClosedJaxpr, list[tuple[Any, ...]]]]:
-    """Each program an equation contains, with the shapes of what it is really given."""
+Joint = tuple[ClosedJaxpr, Sequence[Kind], Sequence[Kind] | None]
+
+
+def _joints(eqn: JaxprEqn, operands: list[Kind], results: list[Kind]) -> list[Joint]:
+    """Each program an equation contains, with the shapes of what it is given and of what is taken from it."""
     inner = sub_programs(eqn)
-    operands = [_kind(var.aval) for var in eqn.invars]
     name, params = eqn.primitive.name, eqn.params
     if inner is None:
         return []
     if name == "scan":
-        whole = params["num_consts"] + params["num_carry"]
-        slices = [(shape[1:], dtype) for shape, dtype in operands[whole:]]
-        return [(inner[0], operands[:whole] + slices)]
+        return [(inner[0], *_scanned(params, operands, results))]
     if name == "while":
         n_test, n_body = params["cond_nconsts"], params["body_nconsts"]
         carried = operands[n_test + n_body :]
-        return [(inner[0], operands[:n_test] + carried), (inner[1], operands[n_test : n_test + n_body] + carried)]
+        test = (inner[0], operands[:n_test] + carried, None)
+        return [test, (inner[1], operands[n_test : n_test + n_body] + carried, results)]
     if name == "cond":
-        return [(branch, operands[1:]) for branch in inner]
-    return [(inner[0], list(call_arguments(eqn, operands)))]
+        return [(branch, operands[1:], results) for branch in inner]
+    return [(inner[0], list(call_arguments(eqn, operands)), results)]
+
+
+def _scanned(params: Any, operands: list[Kind], results: list[Kind]) -> tuple[list[Kind], list[Kind]]:
+    """What a `scan`'s body is given each round and gives back, from the whole arrays outside."""
+    length, n_carried = params["length"], params["num_carry"]
+    whole = params["num_consts"] + n_carried
+    stacks = operands[whole:] + results[n_carried:]
+    if any(shape is None or not shape or shape[0] != length for shape, _ in stacks):
+        raise UnmeterableError("the program is inconsistent: a `scan` goes over arrays of another length than its own")
+    given = operands[:whole] + [(shape[1:], dtype) for shape, dtype in operands[whole:]]
+    return given, results[:n_carried] + [(shape[1:], dtype) for shape, dtype in results[n_carried:]]
 
 
 def sub_programs(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...] | None:
@@ -97,11 +108,14 @@ CALLS = {
     "checkpoint": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
+    "composite": "jaxpr",
 }
 """Operations that call one program once with their own operands, and the parameter that holds it."""
 
 
 def label_of(eqn: JaxprEqn) -> str:
     """The author's own labels; JAX's notes of its transformations (`vmap`, `ij,jk->ik`) are left out."""
+    if not eqn.source_info.name_stack.stack:
+        return ""
     scopes = [entry.name for entry in eqn.source_info.name_stack.stack if type(entry).__name__ == "Scope"]
     return ".".join(name.replace("/", ".") for name in scopes if _LABEL.fullmatch(name))

@@ -6,53 +6,60 @@ trip count, a branch by the dearest. So the same mathematics costs the same as a
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from whest.cost import Charge as Charge
 from whest.cost import Cost as Cost
 from whest.errors import UnmeterableError
-from whest.metering.jaxprs import Path, call_arguments, check_shapes, label_of, sub_programs
+from whest.metering.elementwise import choices
+from whest.metering.jaxprs import Path, check_programs, kind, label_of, sub_programs
+from whest.metering.parameters import check_params
 from whest.metering.prices import price
+from whest.metering.signatures import Remembered, check_equation, check_literals
+from whest.metering.trips import Known, known_constants, passed_on, trip_count
 
-METER_VERSION = 1
+METER_VERSION = 2
 """Part of the protocol hash: raised whenever a price or a rule changes."""
 
-Known = Mapping[Var, int]
-"""Scalars whose value is fixed in the program text, which is what makes a `while` loop's length countable."""
+Place = tuple[str, str]
+"""Namespace and operation."""
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One equation's price, before equal ones are added up."""
-
-    namespace: str
-    operation: str
-    flops: float
-    calls: int
+Tally = Mapping[Place, tuple[float, int]]
+"""FLOPs and calls of each operation in each namespace."""
 
 
 @dataclass(frozen=True)
 class Estimate:
     """A program's cost as far as its text tells: exact, but for the rounds of `while` loops that depend on the data."""
 
-    entries: tuple[Entry, ...]
+    tally: Tally
     """Every such loop counted with zero rounds."""
-    loops: Mapping[Path, tuple[Entry, ...]]
+    loops: Mapping[Path, Tally]
     """What one more round costs, for each such loop, in the order they stand."""
 
     def cost(self, rounds: Sequence[int] = ()) -> Cost:
         """The cost once the loops' rounds are known; a lower bound without them."""
-        entries = list(self.entries)
-        for n, body in zip(rounds, self.loops.values(), strict=False):
-            entries += _times(body, int(n))
-        return _total(entries)
+        charges = (Charge(*place, round(flops), calls) for place, (flops, calls) in self.total(rounds).items())
+        return Cost(tuple(sorted(charges, key=lambda charge: -charge.flops)))
+
+    def total(self, rounds: Sequence[int] = ()) -> Tally:
+        looped = zip(self.loops.values(), map(int, rounds), strict=False)
+        return added([(self.tally, 1), *looped])
+
+
+def added(parts: Iterable[tuple[Tally, int]]) -> Tally:
+    """Tallies added up, each so many times."""
+    total: dict[Place, tuple[float, int]] = {}
+    for tally, times in parts:
+        for place, (flops, calls) in tally.items():
+            before = total.get(place, (0.0, 0))
+            total[place] = before[0] + flops * times, before[1] + calls * times
+    return total
 
 
 def meter(
@@ -117,74 +124,107 @@ def cost_of(program: ClosedJaxpr) -> Cost:
 
 def estimate_cost(program: ClosedJaxpr) -> Estimate:
     """The cost of a traced program, data-dependent loops told apart."""
-    check_shapes(program)
-    loops: dict[Path, tuple[Entry, ...]] = {}
-    entries = _Walk(loops).program(program, (), "")
-    return Estimate(tuple(entries), loops)
+    return walked(program, TABLE)
 
 
-def _total(entries: Iterable[Entry]) -> Cost:
-    flops: dict[tuple[str, str], float] = defaultdict(float)
-    calls: dict[tuple[str, str], int] = defaultdict(int)
-    for entry in entries:
-        flops[entry.namespace, entry.operation] += entry.flops * entry.calls
-        calls[entry.namespace, entry.operation] += entry.calls
-    charges = (Charge(*place, round(flops[place]), calls[place]) for place in flops)
-    return Cost(tuple(sorted(charges, key=lambda charge: -charge.flops)))
+def walked(program: ClosedJaxpr, pricing: "Pricing") -> Estimate:
+    """A program's equations charged one after the other."""
+    walk = _Walk(pricing)
+    return Estimate(walk.program(program, (), ""), walk.loops)
 
 
-def _times(entries: Iterable[Entry], n: int) -> list[Entry]:
-    return [replace(entry, calls=entry.calls * n) for entry in entries]
+@dataclass(frozen=True)
+class Pricing:
+    """How a walk charges an equation, and a choice among so many branches."""
+
+    equation: Callable[[JaxprEqn], float]
+    choice: Callable[[int], float]
+
+
+def _price_of(eqn: JaxprEqn) -> float:
+    """The table's price of an equation that is what it says it is."""
+    check_equation(eqn)
+    return price(eqn.primitive, [var.aval for var in eqn.invars], [var.aval for var in eqn.outvars], eqn.params)
+
+
+TABLE = Pricing(Remembered(_price_of), choices)
 
 
 class _Walk:
     """One walk over a program; the data-dependent loops it meets are collected on the way."""
 
-    def __init__(self, loops: dict[Path, tuple[Entry, ...]]) -> None:
-        self._loops = loops
+    def __init__(self, pricing: Pricing) -> None:
+        self._pricing = pricing
+        self._depth = 0
+        """Loops around the equation at hand."""
+        self.loops: dict[Path, Tally] = {}
 
-    def program(self, program: ClosedJaxpr, path: Path, scope: str, known: Known | None = None) -> list[Entry]:
-        known = {**_known_constants(program), **(known or {})}
-        entries: list[Entry] = []
+    def program(self, program: ClosedJaxpr, path: Path, scope: str, known: Known | None = None) -> Tally:
+        known = {**known_constants(program), **(known or {})}
+        total: dict[Place, tuple[float, int]] = {}
         for index, eqn in enumerate(program.jaxpr.eqns):
-            entries += self._equation(eqn, (*path, index), _join(scope, label_of(eqn)), known)
-        return entries
+            label = label_of(eqn)
+            here = _join(scope, label) if label else scope
+            inner = sub_programs(eqn)
+            if inner is None:
+                check_literals(eqn)
+                place = here, eqn.primitive.name
+                flops, calls = total.get(place, (0.0, 0))
+                total[place] = flops + self._plain(eqn), calls + 1
+                continue
+            for place, (flops, calls) in self._control(eqn, inner, (*path, index), here, known).items():
+                before = total.get(place, (0.0, 0))
+                total[place] = before[0] + flops, before[1] + calls
+        return total
 
-    def _equation(self, eqn: JaxprEqn, path: Path, scope: str, known: Known) -> list[Entry]:
-        inner = sub_programs(eqn)
-        name = eqn.primitive.name
-        if inner is None:
-            inputs = [var.aval for var in eqn.invars]
-            outputs = [var.aval for var in eqn.outvars]
-            return [Entry(scope, name, price(eqn.primitive, inputs, outputs, eqn.params), 1)]
-        if name == "scan":
+    def _plain(self, eqn: JaxprEqn) -> float:
+        """A lone number's conversion is free outside loops: tracing folds it or not as it happens to be written."""
+        flops = self._pricing.equation(eqn)
+        is_lone = eqn.primitive.name == "convert_element_type" and not kind(eqn.outvars[0].aval)[0]
+        return 0.0 if is_lone and not self._depth else flops
+
+    def _inside_loop(self, program: ClosedJaxpr, path: Path, scope: str) -> Tally:
+        self._depth += 1
+        try:
+            return self.program(program, path, scope)
+        finally:
+            self._depth -= 1
+
+    def _control(self, eqn: JaxprEqn, inner: Sequence[ClosedJaxpr], path: Path, scope: str, known: Known) -> Tally:
+        """An equation that runs programs: by its rounds, or the dearest branch."""
+        check_params(eqn.primitive.name, eqn.params)
+        check_programs(eqn)
+        if eqn.primitive.name == "scan":
             length = eqn.params["length"]
             if type(length) is not int or length < 0:
                 raise UnmeterableError(f"`scan` with length {length!r}: a length is a whole number from 0")
-            return _times(self.program(inner[0], (*path, 0), scope), length)
-        if name == "cond":
+            return added([(self._inside_loop(inner[0], (*path, 0), scope), length)])
+        if eqn.primitive.name == "cond":
             return self._cond(inner, path, scope)
-        if name == "while":
+        if eqn.primitive.name == "while":
             return self._while(eqn, path, scope, known)
-        return self.program(inner[0], (*path, 0), scope, _passed_on(eqn, inner[0], known))
+        return self.program(inner[0], (*path, 0), scope, passed_on(eqn, inner[0], known))
 
-    def _cond(self, branches: Sequence[ClosedJaxpr], path: Path, scope: str) -> list[Entry]:
-        """The dearest branch: which one runs depends on the data."""
+    def _cond(self, branches: Sequence[ClosedJaxpr], path: Path, scope: str) -> Tally:
+        """The bits of the choice and the dearest branch: which one runs depends on the data."""
         walked = [self.program(branch, (*path, i), scope) for i, branch in enumerate(branches)]
-        return max(walked, key=lambda entries: sum(entry.flops * entry.calls for entry in entries))
+        dearest = max(walked, key=lambda tally: sum(flops for flops, _ in tally.values()))
+        return added([({(scope, "cond"): (self._pricing.choice(len(branches)), 1)}, 1), (dearest, 1)])
 
-    def _while(self, eqn: JaxprEqn, path: Path, scope: str, known: Known) -> list[Entry]:
-        rounds = _trip_count(eqn, known)
+    def _while(self, eqn: JaxprEqn, path: Path, scope: str, known: Known) -> Tally:
+        rounds = trip_count(eqn, known)
         if rounds is None:
-            self._loops[path] = ()  # holds this loop's place before those inside it
-        test = self.program(eqn.params["cond_jaxpr"], (*path, 0), scope)
-        body = self.program(eqn.params["body_jaxpr"], (*path, 1), scope)
-        if eqn.params["cond_jaxpr"].out_avals[0].shape:  # under vmap finished lanes are held by a select
-            body.append(Entry(scope, "select_n", sum(map(_size, eqn.outvars)), 1))
+            self.loops[path] = {}  # holds this loop's place before those inside it
+        test = self._inside_loop(eqn.params["cond_jaxpr"], (*path, 0), scope)
+        body = self._inside_loop(eqn.params["body_jaxpr"], (*path, 1), scope)
+        lanes = math.prod(eqn.params["cond_jaxpr"].out_avals[0].shape)
+        if eqn.params["cond_jaxpr"].out_avals[0].shape:  # under vmap: does any lane go on? finished ones are held
+            test = added([(test, 1), ({(scope, "reduce_or"): (lanes - 1, 1)}, 1)])
+            body = added([(body, 1), ({(scope, "select_n"): (sum(map(_size, eqn.outvars)), 1)}, 1)])
         if rounds is None:
-            self._loops[path] = (*test, *body)
+            self.loops[path] = added([(test, 1), (body, 1)])
             return test
-        return _times(test, rounds + 1) + _times(body, rounds)
+        return added([(test, rounds + 1), (body, rounds)])
 
 
 def _size(var: Any) -> int:
@@ -193,94 +233,3 @@ def _size(var: Any) -> int:
 
 def _join(*scopes: str) -> str:
     return ".".join(scope for scope in scopes if scope)
-
-
-def _passed_on(eqn: JaxprEqn, program: ClosedJaxpr, known: Known) -> Known:
-    """Which of a called program's arguments have a known value."""
-    pairs = zip(program.jaxpr.invars, call_arguments(eqn, eqn.invars), strict=True)
-    values = {var: _value(operand, known) for var, operand in pairs}
-    return {var: value for var, value in values.items() if value is not None}
-
-
-def _known_constants(program: ClosedJaxpr) -> Known:
-    pairs = zip(program.jaxpr.constvars, program.consts, strict=True)
-    return {var: int(value) for var, value in pairs if _is_whole_scalar(var.aval)}
-
-
-def _is_whole_scalar(aval: Any) -> bool:
-    return getattr(aval, "shape", None) == () and getattr(getattr(aval, "dtype", None), "kind", "") in "iu"
-
-
-def _value(operand: Var | Literal, known: Known) -> int | None:
-    if isinstance(operand, Literal):
-        return int(operand.val) if _is_whole_scalar(operand.aval) else None
-    return known.get(operand)
-
-
-def _trip_count(eqn: JaxprEqn, known: Known) -> int | None:
-    """Rounds of a counting loop whose start, step and limit the program text gives, else None."""
-    condition, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
-    n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    start = [_value(operand, known) for operand in eqn.invars[n_cond + n_body :]]
-    limits = [_value(operand, known) for operand in eqn.invars[:n_cond]]
-    carry_in, carry_out = body.invars[n_body:], body.outvars
-    if len(condition.eqns) != 1 or condition.eqns[0].outvars != condition.outvars:
-        return None
-    test = condition.eqns[0]
-    compare = _COMPARISONS.get(test.primitive.name)
-    if compare is None or not all(_is_whole_scalar(operand.aval) for operand in test.invars):
-        return None
-
-    def settle(operand: Var | Literal) -> tuple[int, int] | None:
-        """Start value and step of one side of the comparison."""
-        if isinstance(operand, Literal):
-            return int(operand.val), 0
-        place = condition.invars.index(operand)
-        if place < n_cond:
-            limit = limits[place]
-            return None if limit is None else (limit, 0)
-        index = place - n_cond
-        first, step = start[index], _step(body, carry_in[index], carry_out[index])
-        return None if first is None or step is None else (first, step)
-
-    left, right = (settle(operand) for operand in test.invars)
-    if left is None or right is None:
-        return None
-    rounds = compare(right[0] - left[0], left[1] - right[1])
-    ends = [] if rounds is None else [first + step * rounds for first, step in (left, right)]
-    fits = all(_fits(end, operand.aval.dtype) for end, operand in zip(ends, test.invars, strict=False))
-    return rounds if fits else None  # a counter that wraps around runs longer than arithmetic says
-
-
-def _fits(value: int, dtype: Any) -> bool:
-    info = np.iinfo(dtype)
-    return info.min <= value <= info.max
-
-
-def _step(body: Jaxpr, before: Var, after: Var | Literal) -> int | None:
-    """How a loop variable moves each round, where the program text says so."""
-    if after is before:
-        return 0
-    for eqn in body.eqns:
-        if eqn.outvars == [after] and eqn.primitive.name in ("add", "sub"):
-            left, right = eqn.invars
-            if left is before and isinstance(right, Literal):
-                return int(right.val) if eqn.primitive.name == "add" else -int(right.val)
-            if right is before and isinstance(left, Literal) and eqn.primitive.name == "add":
-                return int(left.val)
-    return None
-
-
-def _rounds_below(gap: int, step: int) -> int | None:
-    """Rounds while a gap that shrinks by `step` stays above zero."""
-    if gap <= 0:
-        return 0
-    return math.ceil(gap / step) if step > 0 else None
-
-
-_COMPARISONS: dict[str, Callable[[int, int], int | None]] = {
-    "lt": _rounds_below,
-    "le": lambda gap, step: _rounds_below(gap + 1, step),
-    "gt": lambda gap, step: _rounds_below(-gap, -step),
-    "ge": lambda gap, step: _rounds_below(-gap + 1, -step),
-}

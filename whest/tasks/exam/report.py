@@ -40,6 +40,7 @@ class ExamReport(Report[ExamCase, ExamScore]):
         return {
             "training_time_s": sum(walls),
             "program_bytes": sitting.program_bytes,
+            "flops_xla": _training_xla(sitting),
             **{f"family/{_plain(name)}": 100 * right / asked for name, (right, asked) in shares.items()},
             "families": {name: {"right": right, "asked": asked} for name, (right, asked) in shares.items()},
             "training": {"losses": [list(point) for point in sitting.losses], "history": events(sitting.history)},
@@ -48,6 +49,12 @@ class ExamReport(Report[ExamCase, ExamScore]):
                 _case_json(case, scored, self.reveal) for case, scored in zip(self.cases, self.score.cases, strict=True)
             ],
         }
+
+
+def _training_xla(sitting: Sitting) -> float | None:
+    """XLA's count for all updates."""
+    cost = sitting.update_cost
+    return None if cost is None or cost.flops_xla is None else cost.flops_xla * sitting.steps
 
 
 def right_by_family(cases: Sequence[ExamCase]) -> dict[str, tuple[int, int]]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import cast
 
 from whest.cases.prequential import Block
-from whest.report import Report, estimator_breakdown, timing_json
+from whest.report import Report, estimator_breakdown, timing_json, total_xla
 from whest.results import GuessJson, PrequentialFindings
 from whest.scoring.prism import NATS_OF_UNIFORM, PrismScore
 
@@ -51,6 +51,7 @@ class PrequentialReport(Report[Block, PrismScore]):
             "compile_time_s": sum(case.compile_time_s for case in blocks),
             "breakdowns": {"estimator": estimator_breakdown([case.charges for case in blocks], timings)},
             "program_bytes": self.cases[-1].origin.program_bytes if self.cases else None,
+            "flops_xla": total_xla([case.flops_xla for case in blocks]),
             "harness_flops": sum(case.forward_flops for case in blocks),
             "n_failed_cases": 0,
             "failure_breakdown": {"error": int(self.has_errors)},
@@ -68,6 +69,7 @@ class PrequentialReport(Report[Block, PrismScore]):
                     "bpb": self.block_bpb(case),
                     "n_bytes": case.n_bytes,
                     "flops_used": case.flops,
+                    "flops_xla": case.flops_xla,
                     **timing_json(case.timing),
                 }
                 for case in blocks

@@ -171,6 +171,7 @@ class Prequential:
             rows_per_step=engine.rows_per_step,
             row_length=length,
             charges=_times(engine.update_cost, steps),
+            flops_xla=None if engine.update_cost.flops_xla is None else engine.update_cost.flops_xla * steps,
             forward_flops=PASSES * engine.forward_cost.flops * steps,
             compile_time_s=engine.compile_time_s if span.first_step == 0 else 0.0,
         )

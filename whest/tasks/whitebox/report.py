@@ -9,7 +9,7 @@ from whest.cases.whitebox import WhiteboxCase
 from whest.cost import Timing
 from whest.document import Json
 from whest.limits import Limits
-from whest.report import NO_TIMES, Report, estimator_breakdown, timing_json
+from whest.report import NO_TIMES, Report, estimator_breakdown, timing_json, total_xla
 from whest.results import MlpRow, WhiteboxFindings
 from whest.schema import SamplingBreakdownJson, SpentJson
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore
@@ -31,6 +31,8 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
     def results(self) -> WhiteboxFindings:
         timings = [case.prediction.timing for case in self.cases]
         return {
+            "flops_xla": total_xla([case.prediction.cost.flops_xla for case in self.cases]),
+            "xla_unknown": sorted({name for case in self.cases for name in case.prediction.cost.xla_unknown}),
             "compile_time_s": sum(case.prediction.compile_time_s for case in self.cases),
             "breakdowns": {
                 "sampling": _sampling_breakdown(self.cases, self.flops_per_sample),
@@ -48,6 +50,8 @@ def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> MlpR
         "mlp_index": case.index,
         "mlp_name": case.name,
         "flops_used": prediction.cost.flops,
+        "flops_xla": prediction.cost.flops_xla,
+        "xla_unknown": list(prediction.cost.xla_unknown),
         "effective_compute": scored.effective_compute,
         **scored.own_figures,
         **asdict(scored.flags),
