@@ -147,7 +147,7 @@ def change_rule(report: dict[str, Any]) -> None:
         (change_flops, "but its rows give"),
         (drop_row, "but its rows give"),
         (change_limits, "is not the hash of its protocol"),
-        (change_rule, "scoring=mine is no rule of ours"),
+        (change_rule, "scoring=mine is no rule of whest"),
     ],
 )
 def test_a_report_that_does_not_add_up_is_noticed(
