@@ -44,13 +44,13 @@ FAULTS: dict[str, tuple[str, str, set[str], str]] = {
         predicting("self.calls += 1\n        return means + self.calls * 1e-3", STATEFUL),
         "eager",
         {"same input, same bits", "order doesn't matter"},
-        "mlp.key alone",
+        "only from mlp.key",
     ),
     "its own randomness": (
         predicting("return means * (1 + 1e-3 * np.random.default_rng().random())"),
         "traced",
         {"repeats from scratch"},
-        "not numpy's",
+        "not from NumPy",
     ),
     "even widths only": (
         predicting("return means.reshape(mlp.depth, mlp.width // 2, 2).reshape(mlp.depth, mlp.width)"),

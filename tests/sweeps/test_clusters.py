@@ -199,7 +199,7 @@ def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
     parallel = ("hydra/launcher=cores", "hydra.launcher.n_jobs=4")
     outcome = whest_process(*EIGHT, *parallel, "tracking=mlflow", f"tracking.uri={mlflow_server}")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not take" not in outcome.out + outcome.err
+    assert "did not store" not in outcome.out + outcome.err
     assert scores(outcome.sweep) == expected
     client = MlflowClient(mlflow_server)
     experiment = client.get_experiment_by_name("whest")

@@ -122,7 +122,7 @@ def test_a_runs_status_says_how_it_ended(
     assert run.info.status == status
     folder = artifacts(outputs, run)
     assert (folder / "report.json").read_bytes() == (outcome.folder / "report.json").read_bytes()
-    assert "did not take" not in outcome.out
+    assert "did not store" not in outcome.out
 
 
 def test_ctrl_c_before_the_first_mlp_is_a_killed_run_with_a_report(whest: Whest, outputs: Path, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_ctrl_c_before_the_first_mlp_is_a_killed_run_with_a_report(whest: Whest,
     assert outcome.exit_code == 130, outcome.err
     assert outcome.report["results"]["per_mlp"] == []
     assert outcome.report["results"]["score"] is None
-    assert "did not take" not in outcome.out
+    assert "did not store" not in outcome.out
     (run,) = recorded(outputs)
     assert run.info.status == "KILLED"
 
@@ -191,7 +191,7 @@ def test_what_a_killed_first_run_left_is_no_hindrance(whest: Whest, outputs: Pat
     (outputs / "mlflow.lock").touch()
     outcome = whest(*TRACKED, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not take" not in outcome.out
+    assert "did not store" not in outcome.out
     assert len(recorded(outputs)) == 1
 
 
@@ -213,7 +213,7 @@ def test_two_first_runs_at_the_same_time_both_get_in(
     texts = [process.communicate(timeout=300)[0] for process in processes]
     for process, text in zip(processes, texts, strict=True):
         assert process.returncode == 0, text
-        assert "did not take" not in text
+        assert "did not store" not in text
     runs = recorded(outputs)
     assert sorted((run.data.tags["estimator"], run.info.status) for run in runs) == [
         ("mean_prop", "FINISHED"),
@@ -235,7 +235,7 @@ def test_a_first_run_killed_at_any_moment_leaves_a_usable_store(
     process.communicate()
     outcome = whest(*TRACKED, "estimator=mean_prop", "hydra.run.dir=again")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not take" not in outcome.out
+    assert "did not store" not in outcome.out
     statuses = {run.data.tags["estimator"]: run.info.status for run in recorded(outputs)}
     assert statuses["mean_prop"] == "FINISHED"
     for killed in outputs.glob("runs/*/*/report.json"):

@@ -365,7 +365,7 @@ def test_the_job_from_the_command_line(whest: Any, folder: Path, tmp_path: Path)
     ("words", "key"),
     [
         (["job=import"], "path is missing"),
-        (["job=import", "path=absent.json"], "path=absent.json: no such file"),
+        (["job=import", "path=absent.json"], "path=absent.json does not exist"),
         (["job=import", "path={notes}"], "notes.json is not a WhestBench report"),
         (["job=import", "path={better}", "tracking=none"], "tracking=none"),
     ],
