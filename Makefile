@@ -20,8 +20,9 @@ setup: $(STAMP)  ## make .venv with pinned packages
 run: $(STAMP)  ## score covariance propagation on the warmup suite
 	$(BIN)/python -m whest budget=6.8e10 estimator=cov_prop
 
+# Most of the fast tests' time is XLA's compiler; `make test-all` compiles as a user's run does.
 test: check  ## lint, types and the fast tests
-	$(BIN)/python -m pytest -n 2
+	JAX_DISABLE_MOST_OPTIMIZATIONS=1 $(BIN)/python -m pytest -n 2
 
 test-all: check  ## every test, the slow ones too
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'

@@ -28,13 +28,13 @@ NOT_RUN = {
     "make peer": "an environment of its own; tests/isolation/test_peer_real.py needs it",
     "leaderboard=ari": "a board of the exams that aren't run here",
     "make run": "its command is the first of docs/start.md",
-    "make ui": "a server; tests/test_page_browser.py and docs/start.md start it",
+    "make ui": "a server; tests/page/test_browser.py and docs/start.md start it",
     "DATE/TIME": "the name of a run that the reader has",
     "judge.run=": "the name of a run that the reader has",
     "round=phase2": "minutes of work; benchmarks/frontier.py runs it",
-    "experiment=budget_curve": "minutes of work; tests/test_sweep.py runs a small one",
+    "experiment=budget_curve": "minutes of work; tests/sweeps/test_sweep.py runs a small one",
     "experiment=frontier": "minutes of work; benchmarks/frontier.py runs them",
-    "my_estimator.py": "a file that the reader has; tests/test_user_estimators.py has such",
+    "my_estimator.py": "a file that the reader has; tests/isolation/test_user_estimators.py has such",
     "leaderboard.deadline": "a board of the reader's own runs",
     "--config-dir mine": "a folder that the reader has; docs/start.md makes one and uses it",
     "hydra/sweeper=tune": "it needs Optuna, which make launchers installs",
@@ -63,6 +63,12 @@ def words_of(command: str) -> tuple[list[str], str | None]:
     return [word.split(",")[0] if swept and "[" not in word else word for word in kept], folder
 
 
+def absent_modules(text: str) -> list[str]:
+    """Files and folders of ours that a text names and the checkout lacks; NAME stands for the reader's own."""
+    named = re.findall(r"\b((?:whest|estimators|benchmarks|tests)/[\w/]+(?:\.py|/))", text)
+    return [path for path in named if not (ROOT / path).exists() and "NAME" not in path]
+
+
 def headings(markdown: str) -> set[str]:
     """The anchors that GitHub gives a page's headings."""
     prose = re.sub(r"^```.*?^```", "", markdown, flags=re.MULTILINE | re.DOTALL)
@@ -86,11 +92,17 @@ def test_the_index_names_every_page() -> None:
     assert [page.name for page in PAGES if page.name != "index.md" and f"({page.name})" not in index] == []
 
 
-@pytest.mark.skipif(not (ROOT / "whest" / "cli").exists(), reason="the packages that the pages name are not there yet")
 @pytest.mark.parametrize("page", TEXTS, ids=lambda page: page.name)
 def test_every_module_that_a_page_names_exists(page: Path) -> None:
-    named = re.findall(r"\b((?:whest|estimators|benchmarks)/[\w/]+(?:\.py|/))", page.read_text())
-    assert [path for path in named if not (ROOT / path).exists() and "NAME" not in path] == []
+    assert absent_modules(page.read_text()) == []
+
+
+def test_every_module_that_a_reason_names_exists() -> None:
+    assert absent_modules(" ".join(NOT_RUN.values())) == []
+
+
+def test_a_module_that_is_not_there_is_noticed() -> None:
+    assert absent_modules("see whest/mlp.py, tests/test_gone.py and whest/tasks/NAME/") == ["tests/test_gone.py"]
 
 
 def test_the_readme_is_short() -> None:

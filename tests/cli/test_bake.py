@@ -205,7 +205,7 @@ def kill_once_it_draws(process: "subprocess.Popen[bytes]", cache: Path, after_s:
     return True
 
 
-@pytest.mark.parametrize(("kills", "n_samples"), [(1, 600_000), pytest.param(20, 3_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("kills", "n_samples"), [(1, 300_000), pytest.param(20, 3_000_000, marks=pytest.mark.slow)])
 def test_a_killed_bake_goes_on_to_the_same_bits(
     tmp_path: Path, environment: dict[str, str], kills: int, n_samples: int
 ) -> None:

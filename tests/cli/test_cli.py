@@ -1,6 +1,8 @@
 """The command line: its errors and their messages, its jobs, its exit codes."""
 
+import inspect
 import io
+import pkgutil
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tests.support.places import ROOT
+from whest.config.jobs import JOBS
 
 CONF = ROOT / "conf"
 CHOICES = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
@@ -324,6 +327,26 @@ def test_list_names_every_choice(whest: Whest) -> None:
     for _, choice in (pair for pair in CHOICES if pair[0] != "task"):
         assert choice in names
         assert len(names[choice].split()) > 2, f"{choice} has no description"
+    jobs = outcome.out[outcome.out.index("job=…") : outcome.out.index("estimator=…")]
+    listed = dict(re.findall(r"^ +(\S+) +(.*\S) *$", jobs, re.MULTILINE))
+    assert listed == {name: job.summary for name, job in JOBS.items()}
+
+
+def test_the_config_s_comment_on_job_names_every_job() -> None:
+    """The comment of `job:`, with the lines of comment below it."""
+    found = re.search(r"^job: .*\n(?: +#.*\n)*", (CONF / "config.yaml").read_text(), re.MULTILINE)
+    assert found is not None
+    comment = " ".join(line.partition("#")[2] for line in found[0].splitlines())
+    assert [name.strip() for name in comment.split(",")] == list(JOBS)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_s_target_is_a_function_of_cli(name: str) -> None:
+    """Called with the config, the folder and the words of the command line."""
+    target = JOBS[name].target
+    function = pkgutil.resolve_name(target)
+    assert target.startswith("whest.cli.")
+    assert len(inspect.signature(function).parameters) == 3
 
 
 def test_clean_removes_the_caches_and_nothing_else(whest: Whest) -> None:

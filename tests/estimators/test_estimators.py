@@ -12,6 +12,7 @@ from estimators.mean_prop import MeanProp
 from estimators.monte_carlo import CHUNK, MonteCarlo, mean_activations
 from estimators.random import Random
 from estimators.zeros import Zeros
+from tests.support.contracts.estimator import BUDGET, EstimatorContract
 from tests.support.estimators import (
     BUNDLED,
     NODES,
@@ -29,11 +30,6 @@ from whest.mlp import MLP
 from whest.tasks.whitebox.baseline import flops_per_sample
 from whest.truth.reference import ReferenceTruth
 
-SHAPES = [(16, 3), (5, 1), (32, 4), (1, 2)]
-CONTRACT_BUDGET = 1e6
-"""Enough for covariance propagation at 32x4 and for some samples at every shape."""
-
-
 # The contract
 
 
@@ -49,43 +45,8 @@ def test_yaml_names_a_class_of_the_bundled_package(name: str) -> None:
     assert spec.source.is_file()
 
 
-@pytest.mark.parametrize(("width", "depth"), SHAPES)
-@pytest.mark.parametrize("name", BUNDLED)
-def test_contract(name: str, width: int, depth: int) -> None:
-    """The right shape, finite, and the same answer twice; refused if it costs more than the budget."""
-    program, mlp = compiled(make(name), width, depth, CONTRACT_BUDGET), draw(21, width, depth)
-    first, second = program.predict(mlp), program.predict(mlp)
-    assert first.failure is None
-    if program.cost.flops > CONTRACT_BUDGET:
-        assert first.refused
-        return
-    assert first.means is not None
-    assert second.means is not None
-    assert first.means.shape == (depth, width)
-    assert np.issubdtype(first.means.dtype, np.floating)
-    assert np.isfinite(first.means).all()
-    np.testing.assert_array_equal(first.means, second.means)
-    assert first.cost == second.cost == program.cost
-
-
-@pytest.mark.parametrize("name", BUNDLED)
-def test_budget_of_one_flop_is_kept_or_refused(name: str) -> None:
-    program = compiled(make(name), 16, 3, 1)
-    prediction = program.predict(draw(21, 16, 3))
-    if program.cost.flops > 1:
-        assert prediction.refused
-        assert prediction.cost == program.cost
-    else:
-        assert prediction.means is not None
-
-
-@pytest.mark.parametrize("name", BUNDLED)
-def test_answer_does_not_depend_on_other_networks_scored_before(name: str) -> None:
-    program, first, other = compiled(make(name), 16, 3, CONTRACT_BUDGET), draw(21, 16, 3), draw(22, 16, 3)
-    alone = program.predict(first).means
-    assert alone is not None
-    program.predict(other)
-    np.testing.assert_array_equal(program.predict(first).means, alone)
+class TestContract(EstimatorContract):
+    subjects = {name: make(name) for name in BUNDLED}
 
 
 # Zeros and random
@@ -112,8 +73,8 @@ def test_random_is_uniform() -> None:
 def test_draws_differ_by_the_estimator_s_seed_and_by_network(name: str) -> None:
     mlp = draw(21, 16, 3)
     other = MLP(mlp.weights, mlp.seed + 1, "the same weights under another mlp.seed", mlp.sample_stream)
-    program = compiled(make(name), 16, 3, CONTRACT_BUDGET)
-    reseeded = compiled(estimator_spec(NODES[name] | {"seed": 1}).create(), 16, 3, CONTRACT_BUDGET)
+    program = compiled(make(name), 16, 3, BUDGET)
+    reseeded = compiled(estimator_spec(NODES[name] | {"seed": 1}).create(), 16, 3, BUDGET)
     assert NODES[name]["seed"] == 0
     answers = [program.predict(mlp), reseeded.predict(mlp), program.predict(other)]
     assert len({np.asarray(prediction.means).tobytes() for prediction in answers}) == 3

@@ -88,7 +88,7 @@ def spent_too_much(name: str, width: int, depth: int, budgets: list[int]) -> lis
 
 
 SMALL = [(4, 8, [10**7, 10**12]), (16, 2, [10**8]), (64, 1, [10**9, 10**7])]
-THINNED = [*SMALL, (256, 8, [10**8, 6 * 10**10]), (257, 2, [10**9])]
+THINNED = [*SMALL, (256, 2, [10**8, 6 * 10**10]), (257, 2, [10**9])]
 
 
 @pytest.mark.parametrize(("width", "depth", "budgets"), THINNED)

@@ -1,40 +1,18 @@
 """Rules on an exam's cases: per cent right under ari, FHERMA's formula on questions; both recomputed from the rows."""
 
 from dataclasses import asdict
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from whest.cases.exam import Answer, Code, ExamCase, ExamFailure, Question, Sitting
+from tests.support.exam_cases import OUTCOMES, Outcome, cases, rows
+from whest.cases.exam import Answer, ExamCase, Question, Sitting
 from whest.scoring import ari, fherma
 from whest.scoring.ari import AriRule
-from whest.scoring.exam import ExamScore
 from whest.scoring.fherma import FhermaRule
-from whest.tasks.exam.report import _case_json
 
 steady = settings(deadline=None, derandomize=True)
 FHERMA = FhermaRule(accuracy_scale=10, failure_power=3, time_weight=3, time_scale=1, tolerance=0.01)
-Outcome = bool | Code
-OUTCOMES = st.lists(st.one_of(st.booleans(), st.sampled_from(["NON_FINITE", "TIME", "INFRASTRUCTURE"])), max_size=30)
-
-
-def case(index: int, outcome: Outcome, wall_time_s: float = 0.0) -> ExamCase:
-    question = Question(b"so", b"me", "x")
-    if isinstance(outcome, bool):
-        given = b"me" if outcome else b"no"
-        return ExamCase(index, question, Answer(given, 2.0, wall_time_s), None, Sitting())
-    answer = None if outcome in ("INFRASTRUCTURE", "NOTHING_PROMOTED") else Answer(None, None, wall_time_s)
-    return ExamCase(index, question, answer, ExamFailure(outcome, "why"), Sitting())
-
-
-def cases(outcomes: list[Outcome], wall_time_s: float = 0.0) -> list[ExamCase]:
-    return [case(index, outcome, wall_time_s) for index, outcome in enumerate(outcomes)]
-
-
-def rows(asked: list[ExamCase], score: ExamScore) -> dict[str, Any]:
-    return {"per_case": [_case_json(one, scored, False) for one, scored in zip(asked, score.cases, strict=True)]}
 
 
 @pytest.mark.parametrize(("n_right", "expected"), [(0, 0), (39, 39), (42, 42), (100, 100)])

@@ -1,9 +1,8 @@
 """The challenge's rule, against its published vectors and its properties."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,19 +11,17 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from tests.support.places import CONF
+from tests.support.whitebox_cases import BUDGET, FLOPS_PER_SAMPLE, make_case, make_truth, reals, rulebooks, suites
 from whest.cases.prediction import ErrorCode, Failure, Prediction
 from whest.cases.whitebox import WhiteboxCase
 from whest.config.build import build_target
-from whest.cost import Charge, Cost, Timing
+from whest.cost import Cost, Timing
 from whest.errors import ConfigError
 from whest.estimator.calling import checked_prediction
 from whest.limits import Limits
 from whest.scoring.whest import WhestCase, WhestRule, WhestScore
-from whest.truth.truth import Truth
 
 RULE = WhestRule(multiplier_floor=0.1)
-BUDGET = 1000.0
-FLOPS_PER_SAMPLE = 10.0
 FLAGS = ("budget_exhausted", "time_exhausted", "residual_wall_time_exhausted", "combined_budget_exhausted")
 
 
@@ -32,20 +29,6 @@ def limits(
     budget: float = BUDGET, lam: float = 0.0, wall: float | None = None, residual: float | None = None
 ) -> Limits:
     return Limits(budget, lam, wall, residual)
-
-
-def make_truth(*layers: Sequence[float], error: float = 0.0, avg_variance: float = 1.0) -> Truth:
-    means = np.array(layers, np.float32)
-    return Truth(means, np.full_like(means, error), avg_variance, 100)
-
-
-def make_case(
-    truth: Truth, means: Any = None, flops: int = 0, timing: Timing | None = None, failure: Failure | None = None
-) -> WhiteboxCase:
-    """`means` None without a failure: refused before the run."""
-    values = None if means is None else np.atleast_2d(np.array(means, np.float32))
-    cost = Cost((Charge("", "dot_general", flops, 1),) if flops else ())
-    return WhiteboxCase(0, "megan-chang", truth, Prediction(values, cost, timing or Timing(), failure), None)
 
 
 def score(*cases: WhiteboxCase, under: Limits | None = None) -> WhestScore:
@@ -341,41 +324,7 @@ def test_multiplier_floor_outside_its_range_is_refused(floor: float) -> None:
 
 
 steady = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-"""The same examples every time, also on a busy machine."""
-reals = st.floats(-1e6, 1e6, width=32)
-times = st.floats(0, 10)
-
-
-@st.composite
-def suites(draw: st.DrawFn) -> list[WhiteboxCase]:
-    """Cases of one shape: answered, refused or failed, cheap or expensive."""
-    depth, width = draw(st.integers(1, 3)), draw(st.integers(1, 4))
-
-    def layers() -> np.ndarray:
-        values = draw(st.lists(reals, min_size=depth * width, max_size=depth * width))
-        return np.array(values, np.float32).reshape(depth, width)
-
-    def case() -> WhiteboxCase:
-        truth = Truth(layers(), np.abs(layers()), draw(st.floats(0, 1e6)), 100)
-        flops = draw(st.integers(0, 2 * int(BUDGET)))
-        timing = Timing(draw(times), draw(times), draw(times))
-        kind = draw(st.sampled_from(["answered", "answered", "refused", "failed"]))
-        if kind == "refused":
-            return make_case(truth, flops=int(BUDGET) + 1 + flops)
-        if kind == "failed":
-            return make_case(truth, None, flops, timing, Failure(draw(st.sampled_from(get_args(ErrorCode))), "broke"))
-        return make_case(truth, layers(), flops, timing)
-
-    return [case() for _ in range(draw(st.integers(1, 4)))]
-
-
-rulebooks = st.builds(
-    Limits,
-    budget=st.just(BUDGET),
-    lam=st.sampled_from([0.0, 1.0, 100.0]),
-    wall_time_limit_s=st.none() | st.floats(0.1, 30),
-    residual_wall_time_limit_s=st.none() | st.floats(0.1, 10),
-)
+"""The same examples every time, however busy the machine."""
 
 
 @steady

@@ -13,7 +13,7 @@ from whest.mlp import MLP, SeedProtocol, draw_mlp
 from whest.truth.designs import FIELDS, design_size, hadamard, kerdock_signs, mean_radius, walsh_hadamard
 from whest.truth.fast import FastTruth
 from whest.truth.plain import PlainTruth
-from whest.truth.plan import REPLICATES, plan
+from whest.truth.plan import plan
 
 
 @pytest.mark.parametrize("n", sorted(FIELDS))
@@ -153,14 +153,6 @@ def test_a_stream_goes_on_from_any_of_its_states(monkeypatch):
         *_, last = sampler.stream(mlp, running.state())
         assert_same(last.truth(), whole[-1].truth())
     assert [running.n_samples for running in whole] == sorted(running.n_samples for running in whole)
-
-
-def test_sampling_goes_on_until_the_error_bar_is_small_enough():
-    (mlp,) = small_mlps(64, 3, 1)
-    *before, last = FastTruth(2, standard_error=0.001).stream(mlp)
-    assert last.truth().floor_mse <= 0.001**2
-    assert all(r.n_replicates < REPLICATES or r.truth().floor_mse > 0.001**2 for r in before)
-    assert last.n_replicates >= REPLICATES
 
 
 @pytest.mark.slow

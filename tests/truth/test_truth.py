@@ -1,23 +1,21 @@
 """Truth: sampled means against closed forms, and the size of their error bars."""
 
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
+from tests.support.contracts.sampler import SamplerContract, sample
+from tests.support.estimators import draw
+from tests.support.places import CONF
 from whest.config.build import build_target
 from whest.errors import ConfigError
-from whest.mlp import MLP, SeedProtocol, draw_mlp
-from whest.truth import truth as truth_module
+from whest.mlp import MLP
+from whest.truth.fast import FastTruth
 from whest.truth.plain import Moments, PlainTruth, rows_per_chunk
 from whest.truth.reference import ReferenceTruth
 from whest.truth.truth import Truth, TruthSampler, expected_samples
-
-
-def draw(mlp_seed: int, width: int, depth: int) -> MLP:
-    return draw_mlp(SeedProtocol().streams(mlp_seed), width, depth, "test")
 
 
 def moments_of(sampler: TruthSampler, mlp: MLP) -> Moments:
@@ -25,36 +23,21 @@ def moments_of(sampler: TruthSampler, mlp: MLP) -> Moments:
     return last
 
 
-def sample(sampler: TruthSampler, mlp: MLP) -> Truth:
-    return moments_of(sampler, mlp).truth()
-
-
-def first_layer_means(mlp: MLP) -> np.ndarray:
-    """E[relu(x·w)] = ‖w‖/√(2π) for x ~ N(0, I)."""
-    return np.linalg.norm(mlp.weights[0].astype(np.float64), axis=0) / np.sqrt(2 * np.pi)
-
-
 def first_layer_variances(mlp: MLP) -> np.ndarray:
     """Var[relu(x·w)] = ‖w‖²·(1/2 − 1/(2π))."""
     return np.square(np.linalg.norm(mlp.weights[0].astype(np.float64), axis=0)) * (0.5 - 0.5 / np.pi)
 
 
-def assert_within_six_errors(truth: Truth, layer: int, expected: np.ndarray) -> None:
-    distance = np.abs(truth.means[layer].astype(np.float64) - expected)
-    assert (distance <= 6 * truth.standard_errors[layer] + 1e-6).all()
+class TestContract(SamplerContract):
+    subjects = {"plain": PlainTruth, "reference": ReferenceTruth, "fast": FastTruth}
+
+
+def test_every_shipped_sampler_is_a_subject() -> None:
+    shipped = {OmegaConf.load(path)["_target_"] for path in (CONF / "truth").glob("*.yaml")}
+    assert {f"{each.__module__}.{each.__name__}" for each in TestContract.subjects.values()} == shipped
 
 
 # Against closed forms
-
-
-@pytest.mark.parametrize("sampler", [PlainTruth(40_000), ReferenceTruth(40_000)], ids=["plain", "reference"])
-@pytest.mark.parametrize(("width", "depth"), [(1, 1), (128, 2)])
-def test_first_layer_agrees_with_its_closed_form(sampler: TruthSampler, width: int, depth: int) -> None:
-    mlp = draw(11, width, depth)
-    truth = sample(sampler, mlp)
-    assert truth.means.shape == truth.standard_errors.shape == (depth, width)
-    assert truth.means.dtype == truth.standard_errors.dtype == np.float32
-    assert_within_six_errors(truth, 0, first_layer_means(mlp))
 
 
 def test_first_layer_standard_errors_agree_with_their_closed_form() -> None:
@@ -94,25 +77,6 @@ def test_plain_and_reference_agree() -> None:
 
 
 # The error bar
-
-
-@pytest.mark.parametrize("sampler", [PlainTruth(500), ReferenceTruth(500)], ids=["plain", "reference"])
-def test_spread_over_independent_streams_is_the_standard_error(sampler: TruthSampler) -> None:
-    """s²/SE² over K streams is χ²/(K − 1): 1 ± √(2/(K − 1))."""
-    mlp, n_streams = draw(5, 6, 3), 300
-    draws = [
-        sample(sampler, replace(mlp, sample_stream=np.random.SeedSequence(900, spawn_key=(i,))))
-        for i in range(n_streams)
-    ]
-    spread = np.var([truth.means for truth in draws], axis=0, ddof=1, dtype=np.float64)
-    claimed = np.mean([np.square(truth.standard_errors, dtype=np.float64) for truth in draws], axis=0)
-    alive = claimed > 0
-    assert alive[0].all()
-    ratio = spread[alive] / claimed[alive]
-    assert (np.abs(ratio - 1) < 6 * np.sqrt(2 / (n_streams - 1))).all()
-    exact = first_layer_means(mlp)
-    z = np.array([(truth.means[0] - exact) / truth.standard_errors[0] for truth in draws])
-    assert (np.abs(z.mean(axis=0)) < 6 / np.sqrt(n_streams)).all()
 
 
 def test_floor_is_the_mean_square_of_the_final_standard_errors() -> None:
@@ -207,7 +171,7 @@ def test_result_does_not_depend_on_the_block_size(block: int, monkeypatch: pytes
     """Only the order of float64 additions may differ."""
     mlp, sampler = draw(8, 128, 2), PlainTruth(30_000)
     expected = moments_of(sampler, mlp)
-    monkeypatch.setattr(truth_module, "BLOCK_SAMPLES", block)
+    monkeypatch.setattr("whest.truth.plain.BLOCK_SAMPLES", block)
     stream = list(sampler.stream(mlp))
     counts = [moments.n_samples for moments in stream]
     assert counts == sorted(set(counts))
@@ -216,22 +180,6 @@ def test_result_does_not_depend_on_the_block_size(block: int, monkeypatch: pytes
     np.testing.assert_allclose(stream[-1].total, expected.total, rtol=1e-13)
     np.testing.assert_allclose(stream[-1].total_squares, expected.total_squares, rtol=1e-13)
     np.testing.assert_array_equal(stream[-1].truth().means, expected.truth().means)
-
-
-@pytest.mark.parametrize("sampler", [PlainTruth(30_000), ReferenceTruth(30_000)], ids=["plain", "reference"])
-def test_every_step_of_the_stream_is_a_truth_of_its_own(sampler: TruthSampler) -> None:
-    mlp = draw(8, 128, 2)
-    for moments in sampler.stream(mlp):
-        assert_within_six_errors(moments.truth(), 0, first_layer_means(mlp))
-
-
-@pytest.mark.parametrize("sampler", [PlainTruth(9000), ReferenceTruth(9000)], ids=["plain", "reference"])
-def test_drawing_twice_gives_the_same_numbers(sampler: TruthSampler) -> None:
-    mlp = draw(8, 128, 2)
-    first, second = sample(sampler, mlp), sample(sampler, mlp)
-    np.testing.assert_array_equal(first.means, second.means)
-    np.testing.assert_array_equal(first.standard_errors, second.standard_errors)
-    assert first.avg_variance == second.avg_variance
 
 
 def test_reference_chunks_follow_one_generator() -> None:
@@ -249,15 +197,6 @@ def test_reference_chunks_follow_one_generator() -> None:
 # Until the error bar is small enough
 
 
-@pytest.mark.parametrize("sampler", [PlainTruth, ReferenceTruth], ids=["plain", "reference"])
-def test_sampling_goes_on_until_the_error_bar_is_small_enough(sampler: type[PlainTruth]) -> None:
-    mlp, aim = draw(5, 64, 3), 0.004
-    *before, last = sampler(2, standard_error=aim).stream(mlp)
-    assert last.truth().floor_mse <= aim**2
-    assert all(moments.truth().floor_mse > aim**2 for moments in before)
-    assert last.n_samples >= 1000
-
-
 def test_what_is_expected_follows_the_error_bar() -> None:
     """A quarter of the variance needs four times the samples. Before there is an error bar, nothing is predicted."""
     sampler = PlainTruth(2, standard_error=0.05)
@@ -265,19 +204,6 @@ def test_what_is_expected_follows_the_error_bar() -> None:
     assert expected_samples(sampler, moments) == pytest.approx(8000, rel=1e-3)
     assert expected_samples(sampler, Moments(10, np.zeros((1, 1)), np.ones((1, 1)))) is None
     assert expected_samples(PlainTruth(5000), moments) == 5000
-
-
-@pytest.mark.parametrize("sampler", [PlainTruth(30_000), ReferenceTruth(30_000)], ids=["plain", "reference"])
-def test_a_stream_goes_on_from_any_of_its_states(sampler: TruthSampler, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(truth_module, "BLOCK_SAMPLES", 8192)
-    mlp = draw(8, 128, 2)
-    whole = list(sampler.stream(mlp))
-    assert len(whole) == 4
-    for index, moments in enumerate(whole):
-        resumed = list(sampler.stream(mlp, moments.state()))
-        assert [m.n_samples for m in resumed] == [m.n_samples for m in whole[index:]]
-        np.testing.assert_array_equal(resumed[-1].total, whole[-1].total)
-        np.testing.assert_array_equal(resumed[-1].total_squares, whole[-1].total_squares)
 
 
 @pytest.mark.parametrize("asked", [0, -1, 1e-9, 2, float("nan")])
