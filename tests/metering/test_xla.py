@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from jax import lax
 
 from tests.support.operations import equations
+from whest.metering.lowered import lowered_figure
 from whest.metering.meter import estimate_cost, meter
 from whest.metering.xla import XlaFigures, count, xla_cost
 
@@ -193,6 +194,16 @@ def test_figures_are_kept_for_the_next_process_and_a_damaged_file_is_as_good_as_
     assert len(kept) == len({eqn.primitive.name for eqn in program.eqns})
     file.write_text("[1, {")
     XlaFigures().load(tmp_path)
+
+
+def test_one_lowering_of_an_elementwise_operation_serves_every_shape():
+    figures = XlaFigures()
+    for shape in ((), (3,), (5, 7), (0, 4)):
+        x = jax.ShapeDtypeStruct(shape, jnp.float32)
+        for function in (lax.erfc, lambda x: x + 2.0, lambda x: lax.integer_pow(x, 5), lambda x: x.astype(jnp.int32)):
+            (eqn,) = jax.make_jaxpr(function)(x).eqns
+            alone = lowered_figure(eqn.primitive, [var.aval for var in eqn.invars], eqn.params)
+            assert figures.of(eqn) == alone
 
 
 def test_a_price_is_made_once_per_signature():

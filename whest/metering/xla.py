@@ -9,18 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from importlib.metadata import version
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from whest.cost import Cost
 from whest.files import write_atomically
+from whest.metering.elementwise import ONE, SEVERAL
+from whest.metering.jaxprs import Kind, kind
 from whest.metering.jaxprs import Path as Place
 from whest.metering.lowered import Figure, lowered_figure
 from whest.metering.meter import Estimate, Pricing, Tally, estimate_cost, walked
 from whest.metering.prices import FREE, REFUSED
-from whest.metering.signatures import Remembered, signature_of
+from whest.metering.signatures import Remembered
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,17 @@ class XlaCost:
 
 
 NOTHING = Figure(0.0)
+
+PER_ELEMENT = frozenset({*ONE, *SEVERAL, "integer_pow"})
+"""Operations whose figure is so much per element, so one lowering serves every shape."""
+
+SAMPLE = 8
+"""Elements that such an operation is lowered with."""
+
+
+class _Shaped(NamedTuple):
+    shape: Any
+    dtype: Any
 
 
 class XlaFigures:
@@ -46,9 +60,17 @@ class XlaFigures:
         name = eqn.primitive.name
         if name in FREE or name in REFUSED:  # moving data is nothing to XLA too; a test holds the table to it
             return NOTHING
-        key = _key(eqn)
+        inputs, outputs = [kind(var.aval) for var in eqn.invars], [kind(var.aval) for var in eqn.outvars]
+        if name not in PER_ELEMENT or any(shape not in ((), outputs[0][0]) for shape, _ in inputs):
+            return self._lowered(eqn, inputs)
+        n = prod(outputs[0][0])
+        sample = self._lowered(eqn, [((SAMPLE,) if shape else (), dtype) for shape, dtype in inputs])
+        return Figure(sample.flops * n / (SAMPLE if outputs[0][0] else 1), sample.unknown)
+
+    def _lowered(self, eqn: JaxprEqn, inputs: Sequence[Kind]) -> Figure:
+        key = _key(eqn, inputs)
         if key not in self._known:
-            self._known[key] = lowered_figure(eqn.primitive, [var.aval for var in eqn.invars], eqn.params)
+            self._known[key] = lowered_figure(eqn.primitive, [_Shaped(*it) for it in inputs], eqn.params)
         return self._known[key]
 
     def load(self, folder: Path) -> None:
@@ -73,11 +95,10 @@ def _file(folder: Path) -> Path:
     return folder / f"xla_figures-{version('jaxlib')}.json"
 
 
-def _key(eqn: JaxprEqn) -> str:
+def _key(eqn: JaxprEqn, inputs: Sequence[Kind]) -> str:
     """A signature as text that is the same in every process."""
-    primitive, inputs, outputs, params = signature_of(eqn)
-    told = [(name, _text(value)) for name, value in sorted(params)]
-    return sha256(repr((primitive.name, inputs, outputs, told)).encode()).hexdigest()[:32]
+    told = [(name, _text(value)) for name, value in sorted(eqn.params.items())]
+    return sha256(repr((eqn.primitive.name, list(inputs), told)).encode()).hexdigest()[:32]
 
 
 def _text(value: Any) -> str:
