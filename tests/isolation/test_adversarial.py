@@ -122,8 +122,9 @@ CHARGED = {
     "the meter's own tables rewritten": (
         "import whest.metering.prices, whest.metering.meter, whest.isolation.portable\n"
         "whest.metering.prices.FORMULAS['dot_general'] = lambda i, o, p: 0\n"
-        "whest.metering.meter.price = lambda *a: 0.0\n"
-        "whest.metering.meter._Walk.program = lambda *a, **k: []\n"
+        "rewritten = sys.modules['whest.metering.meter']\n"
+        "rewritten.price = lambda *a: 0.0\n"
+        "rewritten._Walk = None\n"
         "jax._src.core.Trace.process_primitive = None\n"
         "h = mlp.weights[0]\n"
         "for _ in range(20):\n"

@@ -21,13 +21,12 @@ from tests.support.escapes import ATTEMPTS  # noqa: E402
 from tests.support.hostile_ends import ENDS  # noqa: E402
 from whest.errors import UnprotectedError  # noqa: E402
 from whest.estimator.spec import EstimatorSpec  # noqa: E402
-from whest.isolation.furniture import devices, furniture  # noqa: E402
+from whest.isolation.furniture import devices, furniture, own_folder, private_entries  # noqa: E402
 from whest.isolation.launch import Launch, Room, bare_environment  # noqa: E402
 from whest.isolation.process import Worker  # noqa: E402
 from whest.isolation.walls import seccomp  # noqa: E402
 from whest.limits import WorkerLimits  # noqa: E402
 
-SPEC = EstimatorSpec("cov_prop", "traced", "estimators.cov_prop.CovarianceProp", None, {})
 AT = 0 if os.uname().machine == "x86_64" else 1
 PRCTL = (157, 167)
 LIMITS = WorkerLimits(20.0, 60.0, 2000)
@@ -38,6 +37,7 @@ class ProbeWorld:
     """A worker that runs snippets, in the room of a white-box worker."""
 
     told: dict[str, Any]
+    folder: Path = Path("/nonexistent")
     hidden: tuple[Path, ...] = ()
     has_walls: bool = True
     limits: WorkerLimits = LIMITS
@@ -46,8 +46,10 @@ class ProbeWorld:
 
     def launch(self, role: str, scratch: Path) -> Launch:
         probes = ROOT / "tests" / "support"
-        allowed = [*furniture(SPEC, self.hidden), probes]
-        room = Room(allowed, self.hidden, devices=devices("cpu"), scratch_bytes=self.scratch_bytes)
+        spec = EstimatorSpec("file", "traced", None, self.folder / "project" / "estimator.py", {})
+        hidden = [*self.hidden, *private_entries(own_folder(spec))]
+        allowed = [*furniture(spec, hidden), probes]
+        room = Room(allowed, hidden, devices=devices("cpu"), scratch_bytes=self.scratch_bytes)
         paths = [str(probes), str(ROOT), *(path for path in sys.path if "site-packages" in path)]
         start = {"told": self.told}
         return Launch("probe", bare_environment(scratch), start, room if self.has_walls else None, paths=paths)
@@ -65,7 +67,9 @@ def surroundings(folder: Path) -> tuple[dict[str, Any], list[Any]]:
     """Things worth stealing, and what keeps them there."""
     outputs = folder / "outputs"
     outputs.mkdir(exist_ok=True)
-    for name in ("outputs/truth.npz", "secret", "doomed"):
+    (folder / "project").mkdir(exist_ok=True)
+    (folder / "project" / "estimator.py").write_text("")
+    for name in ("outputs/truth.npz", "secret", "doomed", "project/.env"):
         (folder / name).write_text("the answer")
     shared = Path("/dev/shm") / f"whest-secret-{os.getpid()}"
     shared.write_text("the answer")
@@ -78,7 +82,8 @@ def surroundings(folder: Path) -> tuple[dict[str, Any], list[Any]]:
         "truth": str(outputs / "truth.npz"), "outputs": str(outputs), "secret": str(folder / "secret"),
         "doomed": str(folder / "doomed"), "host": os.getpid(), "port": server.getsockname()[1],
         "abstract": f"whest-{os.getpid()}", "shm": shared.name, "package": str(ROOT / "whest"),
-        "address": ctypes.addressof(secret),
+        "address": ctypes.addressof(secret), "dotted": str(folder / "project" / ".env"),
+        "is_alone": "bare" not in sys.argv or os.getuid() == 0,
     }  # fmt: skip
     return told, [server, abstract, secret, shared]
 
@@ -88,7 +93,7 @@ def run_attempts(folder: Path, has_walls: bool) -> dict[str, Any]:
     os.chdir(folder)
     told, kept = surroundings(folder)
     neighbour = Worker("probe", ProbeWorld(told))
-    worker = Worker("probe", ProbeWorld(told, (folder / "outputs",), has_walls))
+    worker = Worker("probe", ProbeWorld(told, folder, (folder / "outputs",), has_walls))
     try:
         worker.wait_until_ready()
         reply, _ = worker.ask({"sources": ATTEMPTS}, timeout_s=60)

@@ -89,6 +89,10 @@ PROCESSES = {
     "the host's priority": "now = os.getpriority(os.PRIO_PROCESS, told['host'])\n"
     "os.setpriority(os.PRIO_PROCESS, told['host'], now)\ngot = True",
     "the host's processors": "os.sched_setaffinity(told['host'], os.sched_getaffinity(told['host']))\ngot = True",
+    "outliving the host": "got = libc.prctl(1, 0, 0, 0, 0) == 0",
+    "a project's secrets": "got = open(told['dotted']).read()",
+    "threads without end": "import resource\n"
+    "got = resource.getrlimit(resource.RLIMIT_NPROC)[1] in (-1, *range(4097, 2**22)) and told['is_alone']",
     "a keyring": NUMBERS + "got = libc.syscall((250, 219)[NR], 0, -3, 0) > 0",
     "bpf": NUMBERS + "import ctypes\nlibc.syscall((321, 280)[NR], 0, ctypes.create_string_buffer(120), 120)\n"
     "got = ctypes.get_errno() != 1",

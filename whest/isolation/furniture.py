@@ -1,6 +1,7 @@
 """The furniture of a worker's room: the parts of this machine that Python, JAX and the estimator need, nothing else."""
 
 import importlib.util
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -31,13 +32,12 @@ def furniture(spec: EstimatorSpec, hidden: Sequence[Path] = ()) -> list[Path]:
     folders = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), PACKAGE, PACKAGE.parent / "estimators"]
     found = [importlib.util.find_spec(name) for name in LIBRARIES]
     folders += [Path(library.origin).parent.parent for library in found if library and library.origin]
-    own = own_folder(spec)
-    return _existing([*folders, *_installed(hidden), *([own] if own is not None else [])], hidden)
+    return _existing([*folders, *_installed(hidden), *own_paths(spec)], hidden)
 
 
 def peer_furniture(prefix: str, python: str, source: Path, hidden: Sequence[Path]) -> list[Path]:
     """The same for a WhestBench submission, which has an interpreter of its own."""
-    folders = [Path(prefix), Path(python).resolve().parents[1], Path(__file__).parent, source.parent]
+    folders = [Path(prefix), Path(python).resolve().parents[1], Path(__file__).parent, *_narrowed(source.parent)]
     return _existing([*map(Path, SYSTEM), *folders], hidden)
 
 
@@ -56,6 +56,29 @@ def own_folder(spec: EstimatorSpec) -> Path | None:
     n_modules = len(spec.target.split(".")) - 1
     is_package = spec.source.name == "__init__.py"
     return spec.source.parents[max(n_modules - 2 + is_package, 0)]
+
+
+def own_paths(spec: EstimatorSpec) -> list[Path]:
+    folder = own_folder(spec)
+    return [] if folder is None else _narrowed(folder)
+
+
+def private_entries(folder: Path | None) -> list[Path]:
+    """What a project's folder has under names such as .env, .git or .ssh: not the estimator's business."""
+    if folder is None or not folder.is_dir():
+        return []
+    return [entry for entry in folder.iterdir() if entry.name.startswith(".")]
+
+
+def _narrowed(folder: Path) -> list[Path]:
+    """The folder; only its Python files where it is a home, or holds everybody's temporary files."""
+    if any(place.is_relative_to(folder) for place in both_ways([_home(), Path(tempfile.gettempdir())])):
+        return sorted(folder.glob("*.py"))
+    return [folder]
+
+
+def _home() -> Path:
+    return Path(os.path.expanduser("~"))  # noqa: PTH111, a user without a home is no error here
 
 
 def importable(spec: EstimatorSpec, allowed: Sequence[Path]) -> list[str]:

@@ -11,7 +11,7 @@ import jax
 
 from whest.estimator.spec import EstimatorSpec
 from whest.isolation.channel import Message
-from whest.isolation.furniture import both_ways, devices, furniture, importable
+from whest.isolation.furniture import both_ways, devices, furniture, importable, own_folder, private_entries
 from whest.isolation.messages import write_spec
 from whest.isolation.scratch import SCRATCH_BYTES, Scratch
 from whest.limits import WorkerLimits
@@ -91,7 +91,7 @@ class World:
         inside = {"JAX_PLATFORMS": platforms}
         if role in TRUSTED_ROLES:
             return Launch(module, environment, start, None, paths=_own_paths(), set_inside=inside)
-        hidden = [Path(path) for path in self.hidden]
+        hidden = [*map(Path, self.hidden), *private_entries(own_folder(self.spec))]
         allowed = furniture(self.spec, hidden)
         room = Room(allowed, hidden, devices=devices(platforms))
         return Launch(module, environment, start, room, paths=importable(self.spec, allowed), set_inside=inside)
@@ -119,7 +119,7 @@ def order(room: Room, paths: Sequence[str], scratch: Scratch) -> Message:
     return {
         "mountpoint": str(scratch.mountpoint),
         "readable": [str(path) for path in room.readable],
-        "listable": list(paths),
+        "listable": [*paths, *{str(Path(path).parent) for path in room.readable if Path(path).suffix == ".py"}],
         "hidden": [str(path) for path in both_ways(map(Path, room.hidden))],
         "writable": [str(path) for path in room.writable],
         "devices": list(room.devices),

@@ -18,7 +18,7 @@ from whest.cost import Charge, Cost, Timing
 from whest.errors import UnprotectedError
 from whest.estimator.contract import SetupContext
 from whest.isolation.channel import Message
-from whest.isolation.furniture import devices, peer_furniture
+from whest.isolation.furniture import devices, peer_furniture, private_entries
 from whest.isolation.messages import WorkerFailedError, largest_answer, read_cost, read_timing, unexpected, write_mlp
 from whest.isolation.process import Launch, Room, Worker, World, bare_environment
 from whest.isolation.runner import NOTHING_SPENT, OneWorker
@@ -68,9 +68,9 @@ class PeerWorld:
     def launch(self, role: str, scratch: Path) -> Launch:
         world, context = self.world, self.world.context
         peer, source = world.spec.peer, world.spec.source
-        hidden = [Path(path) for path in world.hidden]
         assert peer is not None
         assert source is not None
+        hidden = [*map(Path, world.hidden), *private_entries(source.parent)]
         threads = {name: os.environ[name] for name in THREAD_VARIABLES if name in os.environ}
         return Launch(
             then=SCRIPT.name,

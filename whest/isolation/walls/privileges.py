@@ -12,7 +12,7 @@ CAPABILITY_VERSION_3 = 0x20080522
 
 NOBODY = 65534
 
-MOST_DESCRIPTORS = 1024
+MOST_DESCRIPTORS, MOST_THREADS = 1024, 4096
 
 
 class StillRootError(OSError):
@@ -42,13 +42,16 @@ def drop_capabilities() -> None:
     call("capset", header, (ctypes.c_uint32 * 6)())
 
 
-def limit_resources(file_bytes: int) -> None:
-    """No core files, no file above a size, no more descriptors than a program needs."""
-    for kind, most in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, file_bytes),
-        (resource.RLIMIT_NOFILE, MOST_DESCRIPTORS),
-    ):
+def limit_resources(file_bytes: int, is_alone: bool = False) -> None:
+    """No core files, no file above a size, no more descriptors than a program needs.
+
+    The number of threads is counted for a user as a whole, so it is limited where no other process is this user
+    (`is_alone`): in a user namespace, or as an id that only workers have.
+    """
+    limits = {resource.RLIMIT_CORE: 0, resource.RLIMIT_FSIZE: file_bytes, resource.RLIMIT_NOFILE: MOST_DESCRIPTORS}
+    if is_alone:
+        limits[resource.RLIMIT_NPROC] = MOST_THREADS
+    for kind, most in limits.items():
         _, hard = resource.getrlimit(kind)
         wanted = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (wanted, wanted))

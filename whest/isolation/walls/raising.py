@@ -38,7 +38,7 @@ def raise_walls(order: Order) -> dict[str, str]:
     kept_from = was_readable and trials.cannot_reach(order.canary) and trials.are_hidden(answers)
     found.add("files", "namespaces", in_room and kept_from)
     found.add("disk", "tmpfs", in_room and trials.file_size_is_limited(order.scratch, order.scratch_bytes))
-    _give_up_rights(order)
+    _give_up_rights(order, is_alone=has_namespaces or os.getuid() == 0)
     held = _restrict_files(order, in_room) and (not in_room or trials.cannot_reach(CANARY))
     kept_from = was_readable and trials.cannot_reach(order.canary) and trials.are_hidden(answers)
     found.add("files", "landlock", held and kept_from)
@@ -57,13 +57,13 @@ def answers_of(order: Order) -> list[str]:
     return [path for path in order.hidden if not any(Path(needed).is_relative_to(path) for needed in order.readable)]
 
 
-def _give_up_rights(order: Order) -> None:
+def _give_up_rights(order: Order, is_alone: bool) -> None:
     privileges.leave_root(order.uid)
     if not trials.can_read(os.__file__):
         raise OSError(13, f"user {os.getuid()}, which root's worker becomes, can't read Python's library {os.__file__}")
     with suppress(OSError):
         privileges.drop_capabilities()
-    privileges.limit_resources(order.scratch_bytes)
+    privileges.limit_resources(order.scratch_bytes, is_alone)
 
 
 def _built(order: Order, owners: idmap.Owners) -> bool:

@@ -28,6 +28,13 @@ MOST_FILES = 20_000
 """In the scratch folder."""
 
 
+COVERED_PROC = (
+    *("sys", "sysrq-trigger", "kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "scsi", "acpi", "irq"),
+    *("bus", "fs", "tty", "kallsyms", "kpagecount", "kpageflags", "kpagecgroup", "cmdline", "modules"),
+)
+"""What /proc says of the machine, and how it is ruled."""
+
+
 @dataclass(frozen=True)
 class Order:
     """What a worker's room has, as the host says."""
@@ -115,15 +122,18 @@ def _make_scratch(place: Path, order: Order) -> None:
 
 
 def _mount_processes(place: Path) -> None:
-    """Our own processes and nothing of the machine; a container may refuse it, then there is no /proc at all."""
+    """Our own processes; of the machine only what isn't covered. XLA's libraries read /proc/cpuinfo.
+
+    A container may refuse it, then there is no /proc at all.
+    """
     place.mkdir(exist_ok=True)
-    flags = MS_NOSUID | MS_NODEV | MS_NOEXEC
     with suppress(OSError):
-        mount("proc", place, "proc", flags, "subset=pid,hidepid=invisible")
-        return
-    with suppress(OSError):  # before Linux 5.8
-        mount("proc", place, "proc", flags)
-        _cover(place / "sys")
+        mount("proc", place, "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "hidepid=invisible")
+        try:
+            for name in COVERED_PROC:
+                _cover(place / name)
+        except OSError:
+            unmount(place, MNT_DETACH)
 
 
 def _set_read_only(root: Path, but: Sequence[Path]) -> None:

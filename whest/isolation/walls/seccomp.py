@@ -72,8 +72,10 @@ ON_ITSELF = {"kill": (62, 129), "tgkill": (234, 131), "prlimit64": (302, 261), "
 WITHOUT = {  # name: numbers, which argument, the values that are refused
     "ioctl": ((16, 29), 1, (0x5412, 0x541C, 0x8901, 0x8902)),  # TIOCSTI, TIOCLINUX, FIOSETOWN, SIOCSPGRP
     "fcntl": ((72, 25), 1, (8, 10, 15, 1024, 1026)),  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
+    "prctl": ((157, 167), 0, (1,)),  # PR_SET_PDEATHSIG
 }
-"""A descriptor's owner gets signals: to name another process as the owner would be a way to send it some."""
+"""A descriptor's owner gets signals: to name another process as the owner would be a way to send it some. A worker ends
+with its parent, and can't change that."""
 
 CLONE, CLONE3 = (56, 220), (435, 435)
 

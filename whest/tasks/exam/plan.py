@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from whest.estimator.spec import EstimatorSpec
-from whest.isolation.furniture import devices, furniture, importable
+from whest.isolation.furniture import devices, furniture, importable, own_folder, private_entries
 from whest.isolation.messages import write_spec
 from whest.isolation.process import Launch, Room, bare_environment, chosen_platforms
 from whest.learner.contract import LearnerContext
@@ -63,7 +63,7 @@ class ExamWorld:
 
     @cached_property
     def room(self) -> list[Path]:
-        return furniture(self.spec)
+        return furniture(self.spec, private_entries(own_folder(self.spec)))
 
     def launch(self, role: str, scratch: Path) -> Launch:
         by_role: dict[str, dict[str, Any]] = {
@@ -78,7 +78,8 @@ class ExamWorld:
             "grade": {},
         }
         platforms = "cpu" if role == "trace" else chosen_platforms()
-        room = Room(self.room, writable=[self.cache] if role == "train" else [], devices=devices(platforms))
+        hidden, writable = private_entries(own_folder(self.spec)), [self.cache] if role == "train" else []
+        room = Room(self.room, hidden, writable, devices(platforms))
         return Launch(
             then="whest.tasks.exam.process.worker",
             environment=bare_environment(scratch),
