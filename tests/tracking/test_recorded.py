@@ -94,7 +94,7 @@ def test_a_changed_or_deleted_tag_is_noticed(store: Store, tag: str) -> None:
 def test_a_changed_date_is_noticed(store: Store) -> None:
     run_id = store.add("zeros")
     store.client.set_terminated(run_id, "FINISHED", end_time=1_000_000_000_000)
-    assert "the time at which it finished differs" in str(read_run(store.client, run_id).problem)
+    assert "at which it finished differs" in str(read_run(store.client, run_id).problem)
 
 
 def test_a_replaced_artifact_is_noticed_even_with_metrics_and_tag_to_match(store: Store) -> None:
