@@ -16,6 +16,7 @@ from whest.metering.elementwise import ONE
 from whest.metering.jaxprs import CALLS as CALLING
 from whest.metering.jaxprs import kind
 from whest.metering.lowered import lowered_figure
+from whest.metering.meter import meter
 from whest.metering.prices import FORMULAS, FREE, LAPACK, REFUSED, price
 from whest.metering.regions import REGIONS
 
