@@ -11,7 +11,6 @@ from jax import lax
 from tests.support.operations import CALLS, DTYPES, elementwise_calls, equations, every_elementwise
 from whest.errors import UnmeterableError
 from whest.isolation.portable import vocabulary
-from whest.metering import meter
 from whest.metering.elementwise import ONE
 from whest.metering.jaxprs import CALLS as CALLING
 from whest.metering.jaxprs import kind
