@@ -26,7 +26,7 @@ from estimators.third_cumulant import ScalarCore
 from estimators.third_cumulant_plus import CORE_SCALE, DiagonalCore
 from estimators.third_cumulant_plus import TERMS as PLUS
 from whest.dataset.sources import fresh_seeds
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 from whest.mlp import SeedProtocol, draw_mlp
 from whest.truth.fast import FastTruth
 

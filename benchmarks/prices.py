@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from peer import PEER, peer_bin
 
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 
 N = 256
 OPERATIONS: dict[str, tuple[str, str]] = {

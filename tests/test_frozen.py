@@ -25,7 +25,7 @@ from whest.document import protocol_hash
 from whest.estimator.spec import estimator_spec
 from whest.estimator.traced import estimator_function
 from whest.experiment import build, protocol_of
-from whest.metering.meter import METER_VERSION, meter
+from whest.metering.walk import METER_VERSION, meter
 from whest.mlp import SeedProtocol, draw_mlp
 from whest.truth.cache import truth_hash
 from whest.truth.fast import FastTruth

@@ -30,6 +30,7 @@ from whest.report import Report, RunMeta, save_report
 from whest.scoring.whest import WhestRule
 from whest.tasks.whitebox.baseline import flops_per_sample
 from whest.tasks.whitebox.report import WhiteboxReport
+from whest.tasks.whitebox.view import VIEW
 from whest.truth.truth import Truth
 
 WIDTH, DEPTH, BUDGET = 6, 3, 1e6
@@ -85,7 +86,7 @@ def report_of(*cases: WhiteboxCase, limits: Limits = LIMITS, status: str = "fini
         protocol={},
     )
     price = flops_per_sample(WIDTH, DEPTH)
-    return WhiteboxReport("score", meta, config, limits, cases, RULE.score(cases, limits, price), price)
+    return WhiteboxReport("score", meta, config, limits, cases, RULE.score(cases, limits, price), VIEW, price)
 
 
 def make_truth() -> Truth:

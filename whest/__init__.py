@@ -44,7 +44,7 @@ def _former_meter() -> ModuleType:
     def look_up(name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(importlib.import_module("whest.metering.meter"), name)
+        return getattr(importlib.import_module("whest.metering.walk"), name)
 
     module = ModuleType("whest.meter", "The meter, now in `whest.metering`.")
     vars(module)["__getattr__"] = look_up

@@ -27,7 +27,7 @@ from tests.support.estimators import (
 )
 from whest.estimator.spec import estimator_spec
 from whest.estimator.traced import estimator_function
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 
 ANALYTIC = ["mean_prop", "cov_prop", "hermite_cov", "third_cumulant", "third_cumulant_plus", "matrix_core"]
 LADDER = [ThirdCumulantPlus, ThirdCumulant, CovarianceProp, MeanProp, Zeros]

@@ -25,7 +25,7 @@ from tests.support.estimators import (
     with_weights,
 )
 from whest.estimator.spec import estimator_spec
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 from whest.mlp import MLP
 from whest.tasks.whitebox.baseline import flops_per_sample
 from whest.truth.reference import ReferenceTruth

@@ -16,7 +16,7 @@ from tests.support.estimators import (
     draw,
     in_double,
 )
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 
 SHRINK = 2.0
 FORMS: tuple[Literal["full"], Literal["lean"]] = ("full", "lean")

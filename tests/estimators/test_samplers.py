@@ -25,7 +25,7 @@ from tests.support.places import CONF
 from whest.estimator.contract import Estimator
 from whest.estimator.spec import estimator_spec
 from whest.estimator.traced import estimator_function
-from whest.metering.meter import Cost, meter
+from whest.metering.walk import Cost, meter
 from whest.mlp import MLP, SeedProtocol, draw_mlp
 from whest.truth.designs import haar, hadamard, kerdock_signs, mean_radius
 from whest.truth.reference import ReferenceTruth

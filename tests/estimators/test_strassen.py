@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from estimators.parts.strassen import multiply
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 
 
 def metered_ratio(m: int, k: int, n: int, levels: int) -> float:

@@ -17,7 +17,7 @@ from tests.support.estimators import (
     draw,
     in_double,
 )
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 
 SCALE = 0.95
 

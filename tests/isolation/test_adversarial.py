@@ -120,9 +120,9 @@ CHARGED = {
         2 * MATMUL,
     ),
     "the meter's own tables rewritten": (
-        "import whest.metering.prices, whest.metering.meter, whest.isolation.portable\n"
+        "import whest.metering.prices, whest.metering.walk, whest.isolation.portable\n"
         "whest.metering.prices.FORMULAS['dot_general'] = lambda i, o, p: 0\n"
-        "rewritten = sys.modules['whest.metering.meter']\n"
+        "rewritten = sys.modules['whest.metering.walk']\n"
         "rewritten.price = lambda *a: 0.0\n"
         "rewritten._Walk = None\n"
         "jax._src.core.Trace.process_primitive = None\n"

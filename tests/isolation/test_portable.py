@@ -10,7 +10,7 @@ from jax import lax
 
 from whest.errors import UnmeterableError
 from whest.isolation.portable import ForeignProgramError, read_program, vocabulary, write_program
-from whest.metering.meter import estimate_cost
+from whest.metering.walk import estimate_cost
 
 A = np.array(jnp.eye(8) + 0.01 * jnp.arange(64.0).reshape(8, 8))
 A = (A @ A.T).astype(np.float32)

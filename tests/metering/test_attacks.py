@@ -8,7 +8,7 @@ from jax import lax
 from jax.extend.core import primitives
 
 from whest.errors import UnmeterableError
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 
 N = 16
 X = jax.ShapeDtypeStruct((N, N), jnp.float32)

@@ -16,7 +16,7 @@ from whest.estimator.eager import EagerSession
 from whest.estimator.traced import compile_program, estimator_function
 from whest.metering.eager import BudgetSpentError, CompilerClock, Ledger, MeteringTrace, metered
 from whest.metering.loops import count_rounds
-from whest.metering.meter import estimate_cost
+from whest.metering.walk import estimate_cost
 
 
 def spend(function, *args, budget=1e15):

@@ -8,7 +8,7 @@ from jax import lax
 
 from whest.errors import UnmeterableError
 from whest.metering.loops import count_rounds
-from whest.metering.meter import estimate_cost, meter
+from whest.metering.walk import estimate_cost, meter
 
 DEPTH, ROWS, WIDTH = 8, 32, 64
 WEIGHTS = jax.ShapeDtypeStruct((DEPTH, WIDTH, WIDTH), jnp.float32)

@@ -15,9 +15,9 @@ from whest.metering.elementwise import ONE
 from whest.metering.jaxprs import CALLS as CALLING
 from whest.metering.jaxprs import kind
 from whest.metering.lowered import lowered_figure
-from whest.metering.meter import meter
 from whest.metering.prices import FORMULAS, FREE, LAPACK, REFUSED, price
 from whest.metering.regions import REGIONS
+from whest.metering.walk import meter
 
 N = 64
 SQUARE = jax.ShapeDtypeStruct((N, N), jnp.float32)

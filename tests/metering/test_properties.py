@@ -10,7 +10,7 @@ from jax import lax
 from tests.support.operations import equations
 from whest.isolation.portable import read_program, write_program
 from whest.metering.eager import Ledger, metered
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 
 N = 6
 IDENTITY = np.eye(N, dtype=np.float32)

@@ -12,7 +12,7 @@ from jax import lax
 
 from tests.support.operations import equations
 from whest.metering.lowered import lowered_figure
-from whest.metering.meter import estimate_cost, meter
+from whest.metering.walk import estimate_cost, meter
 from whest.metering.xla import XlaFigures, count, xla_cost
 
 N = 6

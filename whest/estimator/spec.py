@@ -20,7 +20,7 @@ from whest.errors import ConfigError
 from whest.estimator.contract import Estimator
 from whest.estimator.peer import PeerPython, find_peer
 from whest.host import PACKAGE
-from whest.metering.meter import METER_VERSION
+from whest.metering.walk import METER_VERSION
 
 Mode = Literal["traced", "eager", "flopscope"]
 BUNDLED = "estimators"

@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int32, PRNGKeyArray, UInt8
 from whest.cost import Cost
 from whest.errors import ConfigError
 from whest.estimator.spec import EstimatorSpec
-from whest.metering.meter import cost_of
+from whest.metering.walk import cost_of
 
 BOS = 256
 """The token before a row's first byte."""

@@ -19,7 +19,7 @@ from whest.cost import Cost
 from whest.errors import WhestError
 from whest.host import is_users_code
 from whest.learner.contract import N_BYTES, Learner, LearnerContext, nats, tokens_of
-from whest.metering.meter import cost_of
+from whest.metering.walk import cost_of
 from whest.metering.xla import count
 
 Leaves = list[Any]

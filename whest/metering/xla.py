@@ -21,9 +21,9 @@ from whest.metering.elementwise import ONE, SEVERAL
 from whest.metering.jaxprs import Kind, kind
 from whest.metering.jaxprs import Path as Place
 from whest.metering.lowered import Figure, lowered_figure
-from whest.metering.meter import Estimate, Pricing, Tally, estimate_cost, walked
 from whest.metering.prices import FREE, REFUSED
 from whest.metering.signatures import Remembered
+from whest.metering.walk import Estimate, Pricing, Tally, estimate_cost, walked
 
 
 @dataclass(frozen=True)

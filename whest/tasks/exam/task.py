@@ -10,7 +10,7 @@ from whest.document import Json
 from whest.estimator.spec import EstimatorSpec
 from whest.isolation.choose import describe_protection
 from whest.limits import Limits
-from whest.metering.meter import METER_VERSION
+from whest.metering.walk import METER_VERSION
 from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.exam import ExamRule, ExamScore

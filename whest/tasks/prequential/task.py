@@ -23,7 +23,7 @@ from whest.learner.engine import TracedEngine
 from whest.learner.programs import flatten_learner, trace_programs
 from whest.learner.size import program_bytes
 from whest.limits import Limits, WorkerLimits
-from whest.metering.meter import METER_VERSION
+from whest.metering.walk import METER_VERSION
 from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.prism import PrismRule, PrismScore

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from whest.metering.meter import meter
+from whest.metering.walk import meter
 
 
 def sample_means(
