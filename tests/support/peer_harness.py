@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.places import ROOT
+
 PATIENCE_S = 1800
 """When a program is given up; never part of what is tested."""
 Peer = Callable[..., str]
