@@ -48,8 +48,8 @@ def _base_of(environment: Path) -> list[Path]:
         lines = (environment / "pyvenv.cfg").read_text().splitlines()
     except OSError:
         return []
-    named = dict((part.strip() for part in line.split("=", 1)) for line in lines if "=" in line)
-    return [Path(named["home"]).resolve().parent] if "home" in named else []
+    homes = [value.strip() for name, _, value in (line.partition("=") for line in lines) if name.strip() == "home"]
+    return [Path(home).resolve().parent for home in homes]
 
 
 def devices(platforms: str) -> list[str]:
