@@ -331,7 +331,7 @@ from whestbench import BaseEstimator
 
 class Estimator(BaseEstimator):
     def predict(self, mlp, budget):
-        print("seen:", sorted(os.listdir(HIDDEN)), "name:", repr(mlp.name))
+        print("seen:", sorted((os.listdir(HIDDEN) if os.path.isdir(HIDDEN) else [])), "name:", repr(mlp.name))
         return fnp.zeros((mlp.depth, mlp.width))
 """
 

@@ -37,8 +37,19 @@ def furniture(spec: EstimatorSpec, hidden: Sequence[Path] = ()) -> list[Path]:
 
 def peer_furniture(prefix: str, python: str, source: Path, hidden: Sequence[Path]) -> list[Path]:
     """The same for a WhestBench submission, which has an interpreter of its own."""
-    folders = [Path(prefix), Path(python).resolve().parents[1], Path(__file__).parent, *_narrowed(source.parent)]
+    bases = [Path(python).resolve().parents[1], *_base_of(Path(prefix))]
+    folders = [Path(prefix), *bases, Path(__file__).parent, *_narrowed(source.parent)]
     return _existing([*map(Path, SYSTEM), *folders], hidden)
+
+
+def _base_of(environment: Path) -> list[Path]:
+    """The installation that a virtual environment was made from, which has the standard library."""
+    try:
+        lines = (environment / "pyvenv.cfg").read_text().splitlines()
+    except OSError:
+        return []
+    homes = [value.strip() for name, _, value in (line.partition("=") for line in lines) if name.strip() == "home"]
+    return [Path(home).resolve().parent for home in homes]
 
 
 def devices(platforms: str) -> list[str]:
