@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PORT ?= 5000
 
-.PHONY: help setup run test test-all check format ui launchers system-deps screenshots bench peer wheel clean-cache
+.PHONY: help setup run test test-all check format ui launchers system-deps screenshots bench schema peer wheel clean-cache
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,7 +42,8 @@ launchers: $(STAMP)  ## add joblib, submitit, Ray, Optuna and PostgreSQL's drive
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[joblib,submitit,ray,optuna,postgres]'
 
 system-deps: $(STAMP)  ## install what the slow tests need of Debian: Chromium, PostgreSQL
-	apt-get install --yes --no-install-recommends chromium postgresql
+	apt-get update --quiet
+	apt-get install --yes --no-install-recommends chromium postgresql bubblewrap
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 
 screenshots: $(STAMP)  ## make the pictures of pages in docs/ anew, in a real browser
@@ -50,6 +51,9 @@ screenshots: $(STAMP)  ## make the pictures of pages in docs/ anew, in a real br
 
 bench: $(STAMP)  ## regenerate the README's figures
 	$(BIN)/python benchmarks/frontier.py
+
+schema: $(STAMP)  ## write docs/report.schema.json from the types of report.json
+	$(BIN)/python -m whest.document > docs/report.schema.json
 
 peer: $(STAMP)  ## install whestbench into outputs/peer, for the tests and benchmarks against it
 	$(BIN)/python benchmarks/peer.py

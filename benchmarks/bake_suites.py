@@ -1,9 +1,9 @@
 """Bake the shipped suites: `python benchmarks/bake_suites.py warmup phase1 phase2`.
 
-On two quiet cores about 35, 30 and 40 minutes. The same rows come from `python -m whest job=bake round=warmup
-dataset=fresh seed=101 dataset.n_mlps=50 truth.standard_error=7e-5 output=DIR`; here the truth alone is packed into
-whest/suites, without the weights. Finished blocks are kept in outputs/bake/cache/truth, so an interrupted bake goes on
-where it was.
+It takes about 35, 30 and 40 minutes on two quiet cores. `python -m whest job=bake round=warmup dataset=fresh seed=101
+dataset.n_mlps=50 truth.standard_error=7e-5 output=DIR` makes the same rows. This script stores only the truth, without
+the weights, in whest/dataset/suites. Finished blocks are kept in outputs/bake/cache/truth, so an interrupted bake
+continues where it stopped.
 """
 
 import sys
@@ -22,7 +22,7 @@ SUITES = {
     "phase1": (256, 32, 20, FastTruth(2, standard_error=7e-5)),
     "phase2": (1024, 16, 5, FastTruth(2_000_000)),
 }
-"""Width, depth, how many MLPs, and how finely their truth is sampled."""
+"""Width, depth, number of MLPs, and the sampler of their truth."""
 
 
 def bake(round_name: str, console: Console) -> None:

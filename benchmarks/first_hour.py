@@ -1,10 +1,10 @@
-"""A newcomer's first hour: every command of docs/start.md, from a fresh clone, timed.
+"""The first hour of a new user: every command of docs/start.md, from a fresh clone, timed.
 
     python benchmarks/first_hour.py [--installed] [--folder FOLDER]
 
-Clones this checkout's last commit into a temporary folder and does what the tutorial says and nothing else. `make ui`
-is really started, asked for the runs, photographed where Chromium is installed, and ended. `--installed` leaves out
-`make setup` and uses the environment this runs in.
+It clones this checkout's last commit into a temporary folder and runs only the commands of the tutorial. `make ui` is
+started, asked for the runs, photographed if Chromium is installed, and ended. `--installed` skips `make setup` and uses
+the present environment.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def shell_commands(markdown: str) -> list[str]:
 
 
 def follow(commands: list[str], folder: Path, installed: bool) -> list[tuple[str, float]]:
-    """Run them in one shell, which stops at the first that fails; seconds of each."""
+    """Run the commands in one shell, which stops at the first failure. Returns the seconds of each."""
     marked = ["set -e", f"export REPOSITORY={ROOT}"]
     for number, command in enumerate(commands):
         skipped = installed and command in INSTALL
@@ -69,7 +69,7 @@ def free_port() -> int:
 
 
 def look_at_server(clone: Path, installed: bool, picture: Path) -> tuple[list[str], float]:
-    """Start `make ui`, wait until it answers, and read the runs' names from it; seconds until it did."""
+    """Start `make ui`, wait until it answers, and read the names of the runs. Returns the seconds until it answered."""
     port, started = free_port(), time.monotonic()
     command = ["make", "ui", f"PORT={port}"]
     if installed:

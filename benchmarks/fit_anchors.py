@@ -1,11 +1,10 @@
-"""How far kerdock may believe matrix_core about the first layers: error for several depths and fadings of the belief.
+"""The weights of matrix_core's first layers in kerdock: the error for several numbers of layers and fadings.
 
     python benchmarks/fit_anchors.py              # 24 networks of 256x32
 
-Ten minutes on two quiet cores, half of it truth. One design a network; the shares of
-`estimators.parts.chain.anchored` are
-min(1, (15 − layer)/fading), up to a last layer. The changes are paired, against the exact first layer alone, on the
-networks the choice was made on: the shipped suite is what confirms it.
+It takes ten minutes on two quiet cores, half of it for truth. There is one design per network. The shares of
+`estimators.parts.chain.anchored` are min(1, (15 − layer)/fading), up to a last layer. The changes are paired, against
+the exact first layer alone, on the networks for which the choice was made. The shipped suite confirms it.
 """
 
 from functools import partial

@@ -1,12 +1,12 @@
-"""Fit matrix_core's constants by differentiating through the whole chain, and test them on networks held out.
+"""Fit matrix_core's constants by differentiating through the whole chain, and test them on held-out networks.
 
     python benchmarks/fit_constants.py            # 20 networks of 256x8 to fit on, 12 to confirm
 
-Ten minutes on two quiet cores, half of it truth. The free constants are the scale of the core's diagonal and the weight
-of every term beyond the simple closure; at 1 each is the expansion's own. A Gauss–Newton step solves min ‖r + Jδ‖² over
-all final-layer residuals r, with J by forward differentiation of the chain. A set is worth adopting if it lowers the
-error on the held-out networks by more than two standard errors of the paired difference. What was adopted is the scale
-alone, written as 1 − core_shrink/width.
+It takes ten minutes on two quiet cores, half of it for truth. The free constants are the scale of the core's diagonal
+and the weight of every term beyond the simple closure; 1 is the expansion's own value. A Gauss–Newton step solves
+min ‖r + Jδ‖² over all final-layer residuals r, with J by forward differentiation of the chain. A set of constants is
+worth adopting if it lowers the error on the held-out networks by more than two standard errors of the paired
+difference. Only the scale was adopted, written as 1 − core_shrink/width.
 """
 
 import jax
@@ -38,7 +38,7 @@ def final_means(constants: Constants, weights: Float[Array, "depth width width"]
 
 @jax.jit
 def derivatives(constants: Constants, weights: Float[Array, "depth width width"]) -> Float[Array, "constants width"]:
-    """One constant at a time, which keeps memory to twice the chain's."""
+    """One constant at a time, so that the memory is only twice that of the chain."""
     _, linear = jax.linearize(lambda c: final_means(c, weights), constants)
     return jax.lax.map(linear, jnp.eye(len(constants)))
 

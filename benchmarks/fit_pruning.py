@@ -1,8 +1,8 @@
-"""How many neurons samplers may leave out: bias squared and cost for several shares, on networks of no suite.
+"""Pruning in samplers: bias squared and cost for several shares of neurons, on networks that are in no suite.
 
     python benchmarks/fit_pruning.py
 
-About five minutes on two cores. The figures of `estimators/pruning.py` come from here.
+It takes about five minutes on two cores and makes the figures of `estimators/parts/pruning.py`.
 """
 
 from itertools import pairwise
@@ -20,13 +20,14 @@ from whest.mlp import SeedProtocol, draw_mlp
 
 WIDTH, DEPTH, BLOCKS = 256, 32, 12
 ROOT, N_MLPS = 7001, 6
-"""The shipped suites have the roots 101, 102 and 103."""
+"""A root seed that no suite has: theirs are 101, 102 and 103."""
 SHARES = (0.3, 0.34, 0.37, 0.41, 0.45)
 ALPHA = -2.7
 
 
 def final_bias(weights: Float[Array, "depth width width"], share: float) -> Float[Array, " width"]:
-    """The last layer's means over the blocks, pruned less whole; the pilot is a block of its own."""
+    """The last layer's means over the blocks: those of the pruned network minus those of the whole one. The pilot is
+    an additional block."""
     first, *deeper = weights
     pilot = turned_weights(jax.random.key(1), first)
     alphas = pilot_run(jax.nn.relu(jnp.concatenate([pilot, -pilot])), deeper).alphas

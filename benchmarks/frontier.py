@@ -1,13 +1,13 @@
 """The results: every bundled estimator on every shipped suite, as a table and as a picture.
 
-    python benchmarks/frontier.py                        # all of it, into docs/results.md and docs/frontier.png
+    python benchmarks/frontier.py                        # everything; writes docs/results.md and docs/frontier.png
     python benchmarks/frontier.py warmup phase1          # some rounds
     python benchmarks/frontier.py phase2 estimator=cov_prop estimator=third_cumulant
-    python benchmarks/frontier.py keep                   # with what outputs/frontier holds already
+    python benchmarks/frontier.py keep                   # reuse the reports in outputs/frontier
 
-The score is final-layer MSE × max(0.1, C/B), mean over MLPs ± standard error; *corrected* has the truth's own noise
-taken off. Rows of a round are sorted by it. What is printed goes into the README: of each round the baselines and the
-three best. Only a call for every estimator and every round writes the files in docs/.
+The score is final-layer MSE × max(0.1, C/B), mean over MLPs ± standard error. In *corrected*, the truth's own noise is
+subtracted; rows of a round are sorted by it. The printed table is the README's: of each round the baselines and the
+best, and in warmup `third_cumulant` too. The files in docs/ are written only if all estimators and rounds are run.
 """
 
 import json
@@ -31,28 +31,30 @@ from whest.page.palette import ACCENT, GRID, INK, MUTED
 ROUNDS = ("warmup", "phase1", "phase2")
 PICTURE, TABLE = Path("docs/frontier.png"), Path("docs/results.md")
 WORTH_DRAWING, LINE = 1e-2, 0.055
-"""Zeros and random answers would squeeze the rest; a label's height as a share of the picture's."""
-BASELINES, N_BEST = ("monte_carlo", "cov_prop"), 3
+"""The largest error that is drawn: zeros and random would compress the scale. The height of a label, as a share of the
+picture's."""
+BASELINES, ALSO_IN_README = ("monte_carlo", "cov_prop"), {"warmup": "third_cumulant"}
 KEPT = Path("outputs/frontier")
 HEADINGS = (
     "round", "estimator", "corrected score ± SE", "score ± SE", "final-layer MSE", "FLOPs", "C/B", "vs sampling",
-    "s an MLP", "MLPs",
+    "s per MLP", "MLPs",
 )  # fmt: skip
+README_HEADINGS = tuple(heading for heading in HEADINGS if heading != "score ± SE")
 
 DOCUMENT = """# Every bundled estimator on every shipped suite
 
-By `make bench` (`python benchmarks/frontier.py`), the best of a round last. The score is final-layer MSE ×
-max(0.1, C/B), the mean over MLPs with its standard error; *corrected* has the truth's own noise taken off; *vs
-sampling* is the ratio to what plain sampling would score with the same compute, below 1 is better. An estimator that
-can't pay for itself at a shape falls back to a cheaper one, whose figures it then has. Seconds are those of the two
-shared cores this was made on.
+Made by `make bench` (`python benchmarks/frontier.py`). The best of each round is last. The score is final-layer MSE ×
+max(0.1, C/B): the mean over MLPs, with its standard error. In *corrected*, the truth's own noise is subtracted. *vs
+sampling* is the ratio to the score of plain sampling with the same compute; below 1 is better. If an estimator cannot
+pay for itself at a shape, it falls back to a cheaper one and has the figures of that one. Seconds are those of two
+shared cores and depend on the machine.
 
 ![Error against FLOPs](frontier.png)
 
 {table}
 
-References: {references}. In every round something is more accurate for no more FLOPs; they stay because readers begin
-there, or because a better one is built from them. [frontier.md](frontier.md) says which ideas gave what.
+References: {references}. In every round another estimator is more accurate for no more FLOPs. They stay because readers
+begin with them, or because a better one is built from them. [frontier.md](frontier.md) says what each idea gave.
 """
 
 
@@ -63,7 +65,7 @@ class Result:
     round: str
     estimator: str
     report: Json
-    """As report.json has it."""
+    """The content of report.json."""
 
     @property
     def suite(self) -> Json:
@@ -102,7 +104,7 @@ def run(round_name: str, estimator: str, keep: bool) -> Result:
     return Result(round_name, estimator, json.loads((folder / "report.json").read_text()))
 
 
-def row(result: Result) -> str:
+def row(result: Result, headings: Sequence[str]) -> str:
     suite, n = result.suite, len(result.corrected)
     ratio = suite["ratio_to_sampling"]
     cells = [
@@ -117,15 +119,23 @@ def row(result: Result) -> str:
         f"{statistics.fmean(result.each('wall_time_s')):.3g}",
         str(n),
     ]
-    return f"| {' | '.join(cells)} |"
+    by_heading = dict(zip(HEADINGS, cells, strict=True))
+    return f"| {' | '.join(by_heading[heading] for heading in headings)} |"
 
 
-def table(results: Sequence[Result]) -> str:
-    return "\n".join([f"| {' | '.join(HEADINGS)} |\n|{'---|' * len(HEADINGS)}", *map(row, results)])
+def table(results: Sequence[Result], headings: Sequence[str] = HEADINGS) -> str:
+    rows = [row(result, headings) for result in results]
+    return "\n".join([f"| {' | '.join(headings)} |\n|{'---|' * len(headings)}", *rows])
+
+
+def in_readme(ranked: Sequence[Result]) -> list[Result]:
+    """The rows of one round that the README shows; the best is last in `ranked`."""
+    shown = {*BASELINES, ALSO_IN_README.get(ranked[0].round), ranked[-1].estimator}
+    return [result for result in ranked if result.estimator in shown]
 
 
 def references(results: Sequence[Result]) -> list[str]:
-    """Who is beaten in every round by something that costs no more."""
+    """The estimators for which, in every round, another one is more accurate for no more FLOPs."""
     beaten = {result.estimator: 0 for result in results}
     for one in results:
         others = (other for other in results if other.round == one.round and other.flops <= one.flops)
@@ -134,7 +144,7 @@ def references(results: Sequence[Result]) -> list[str]:
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """Accuracy against FLOPs, a panel a round; lines of equal score, which bend at the tenth of the budget."""
+    """Error against FLOPs, one panel per round. Lines of equal score bend at a tenth of the budget."""
     rounds = list(dict.fromkeys(result.round for result in results))
     figure = Figure(figsize=(5.6 * len(rounds), 4.8), layout="constrained")
     for place, round_name in enumerate(rounds, start=1):
@@ -172,7 +182,7 @@ def draw_round(axes: Axes, results: Sequence[Result]) -> None:
         xscale="log",
         yscale="log",
         xlabel="FLOPs (dotted: a tenth of the budget)",
-        ylabel="final-layer MSE, truth's noise taken off",
+        ylabel="final-layer MSE, truth's noise subtracted",
         ylim=(low, high),
         title=f"{first.round}: best {best:.2e} with {first.estimator}",
     )
@@ -180,12 +190,12 @@ def draw_round(axes: Axes, results: Sequence[Result]) -> None:
 
 
 def answers_mlps(name: str) -> bool:
-    """Whether it is an estimator of means rather than a learner of bytes."""
+    """Whether it predicts the means of MLPs; learners of bytes do not."""
     return hasattr(estimator_spec(compose(f"estimator={name}")["estimator"]).create(), "predict")
 
 
 def spread(heights: Sequence[float]) -> list[float]:
-    """Rising places for labels, none nearer to the next than a line of text, as near to their points as that allows."""
+    """Heights of the labels: rising, at least one line of text apart, and as near to their points as possible."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + LINE) if placed else height)
@@ -209,7 +219,7 @@ def main() -> None:
     if asked or len(rounds) < len(ROUNDS):
         print(table([result for ranked in by_score for result in ranked]))
         return
-    print(table([r for ranked in by_score for r in ranked if r.estimator in BASELINES or r in ranked[-N_BEST:]]))
+    print(table([result for ranked in by_score for result in in_readme(ranked)], README_HEADINGS))
     draw(results, PICTURE)
     whole = table([result for ranked in by_score for result in ranked])
     TABLE.write_text(DOCUMENT.format(table=whole, references=", ".join(f"`{name}`" for name in references(results))))

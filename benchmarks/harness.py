@@ -1,8 +1,8 @@
-"""The harness against the peer's: 100 MLPs of 256x8, covariance propagation, in an isolated process.
+"""Our harness against WhestBench's ("peer"): 100 MLPs of 256x8, covariance propagation, in an isolated process.
 
-    python benchmarks/harness.py 1          # repeats; four minutes for one, after the peer's install
+    python benchmarks/harness.py 1          # number of repeats; one takes four minutes after the peer is installed
 
-Both score the same kind of estimator on the same seeds with truth baked beforehand, so what is timed is the harness:
+Both score the same kind of estimator on the same seeds, and the truth is baked before. So only the harness is timed:
 start-up, the worker, metering, scoring, the report. The peer is installed from PyPI into outputs/peer.
 """
 
@@ -72,7 +72,7 @@ def main() -> None:
         f"dataset.seed={SEED}", f"dataset.n_mlps={N_MLPS}", f"truth.n_samples={N_SAMPLES}",
         f"outputs_dir={folder / 'outputs'}",
     ]  # fmt: skip
-    timed(ours)  # draws the truth once, as the bake above did for the peer
+    timed(ours)  # draw the truth once, as the bake above did for the peer
     theirs: list[str | Path] = [
         whest, "run", "--estimator", folder / "estimator.py", "--runner", "subprocess", "--dataset", folder / "dataset",
         "--flop-budget", "68000000000", "--lambda-flops-per-second", "1e11", "--no-residual-wall-time-limit",

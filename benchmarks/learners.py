@@ -1,7 +1,7 @@
 """Bits per byte of each byte learner at one budget: the table of docs/learners.md.
 
-python benchmarks/learners.py                                   every bundled learner
-python benchmarks/learners.py byte_mlp estimator.hidden=128     one of them, with other knobs or another budget
+python benchmarks/learners.py                                   # every bundled learner
+python benchmarks/learners.py byte_mlp estimator.hidden=128     # one learner, with other knobs or another budget
 """
 
 import sys

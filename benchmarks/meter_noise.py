@@ -2,8 +2,8 @@
 
     python benchmarks/meter_noise.py        # about half a minute
 
-Traced mode has no residual time, so its C is F and doesn't vary. In eager mode λ = 1e11 FLOPs a second prices the
-time between operations.
+Traced mode has no residual time, so its C equals F and doesn't vary. In eager mode, the time between operations costs
+λ = 1e11 FLOPs per second.
 """
 
 import statistics

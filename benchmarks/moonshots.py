@@ -1,9 +1,9 @@
-"""What the bolder tries gave, for docs/frontier.md: parts of matrix_core left out, and sources in shared bases.
+"""The results of two experiments of docs/frontier.md: parts of matrix_core left out, and sources in shared bases.
 
     python benchmarks/moonshots.py                # both, at 256x8 and 256x16
     python benchmarks/moonshots.py core           # one of: core, bases
 
-Five minutes on two quiet cores once the truth is there (`fit_constants.py` draws the same).
+It takes five minutes on two quiet cores if the truth is in the cache (`fit_constants.py` draws the same).
 """
 
 import sys
@@ -36,7 +36,7 @@ N_NETWORKS = 24
 
 
 class Unfed(MatrixCore):
-    """Without what κ₄ adds to κ₃."""
+    """A matrix core whose κ₄ adds nothing to κ₃."""
 
     def feed(self, relu: Relu, gram: Square) -> None:
         return None
@@ -47,7 +47,7 @@ def chain(core: Core, terms: Terms, third: Third | None = None) -> Answer:
 
 
 def core_parts() -> None:
-    """Error at 256x8 as the closure grows, each paired with the whole of it."""
+    """Error at 256x8 for closures with more and more terms, each paired with the full closure."""
     whole = MatrixCore(1 - CORE_SHRINK / 256, third_in_core=True, sphere=True)
     tries: dict[str, Answer] = {
         "matrix core, all terms": chain(whole, TERMS),
@@ -74,7 +74,7 @@ def error(answer: Answer, net: Network) -> float:
 
 
 def shared_bases() -> None:
-    """What shared bases change at 256x16, and the price in products of n×n matrices."""
+    """The change by shared bases at 256x16, and the cost in products of n×n matrices."""
     width, depth = 256, 16
     core = MatrixCore(1 - CORE_SHRINK / width, third_in_core=False, sphere=True)
     seeds = fresh_seeds(5170, 3)

@@ -1,4 +1,4 @@
-"""The peer, installed into an environment of its own, outputs/peer: `make peer`."""
+"""Install WhestBench ("the peer") into its own environment, outputs/peer: `make peer`."""
 
 import subprocess
 import venv
@@ -9,7 +9,7 @@ PACKAGE = "whestbench==0.16.2"
 
 
 def peer_bin() -> Path:
-    """Where its `python` and `whest` are."""
+    """The folder of its `python` and `whest`."""
     python = PEER / "bin" / "python"
     if not python.exists():
         venv.create(PEER, with_pip=True)

@@ -1,8 +1,8 @@
-"""What the same operation costs by flopscope and by whest's meter: the table in docs/porting.md.
+"""The cost of the same operation by flopscope and by whest's meter: the table in docs/porting.md.
 
     make peer && python benchmarks/prices.py
 
-Both are run on the same shapes; nothing is looked up. flopscope runs in the peer's own environment.
+Both meters run on the same shapes; no figure is copied. flopscope runs in the peer's own environment.
 """
 
 import json
@@ -64,7 +64,7 @@ OPERATIONS: dict[str, tuple[str, str]] = {
     "`diag(x)`, by an index": ("fnp.diag(x)", "x[np.arange(N), np.arange(N)]"),
     "set the diagonal": ("fnp.fill_diagonal(x.copy(), v)", "jnp.where(np.eye(N, dtype=bool), v, x)"),
 }
-"""What it is, in flopscope, in JAX."""
+"""Name of the operation -> its code in flopscope and in JAX."""
 THEIRS = """
 import json, sys, warnings
 warnings.simplefilter("ignore")

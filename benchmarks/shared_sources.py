@@ -1,15 +1,14 @@
-"""Tried and not adopted: lean sources of which the old ones share a basis.
+"""An experiment that was not adopted: lean sources of which the old ones share a basis.
 
-A layer depends on what lies some layers back in few directions: P = ∏ diag(Φ)·W over the layers since a source was
-born, and a product of k random matrices has ever fewer singular values that count. So a source older than `whole`
-layers is kept in a basis U of `share`·n columns that spans most of the range of the youngest such A, and hence of every
-older one and of their P:
+A layer depends on earlier layers only in few directions: P = ∏ diag(Φ)·W over the layers since a source was born, and a
+product of k random matrices has fewer large singular values as k grows. So a source older than `whole` layers is stored
+in a basis U of `share`·n columns. U spans most of the range of the youngest such A, and so also of every older A and P:
     A = U·Ã,  P = U·P̃,
-and only U travels. Where κ_iij is asked for, A and P are expanded again, since their entries are multiplied; what
-multiplies them is contracted with Ã and P̃ before U. When a source grows old, U is found anew (a range finder after one
-power iteration) and the older coefficients turned to it.
-Cost: 4·share + 2·share² products of n×n matrices an old source and layer, instead of 4. After the shared bases of the
-challenge's participants; `moonshots.py` measures what it leaves out.
+and only U is carried. For κ_iij, A and P are expanded again, because their entries are multiplied. Their factors are
+contracted with Ã and P̃ before U. When a source becomes old, U is computed again (a range finder after one power
+iteration), and the older coefficients are changed to the new basis.
+Cost: 4·share + 2·share² products of n×n matrices per old source and layer, instead of 4. Source: the shared bases of
+the challenge's participants. `moonshots.py` measures the error.
 """
 
 from dataclasses import dataclass, field, replace
@@ -32,7 +31,7 @@ class OldSource(NamedTuple):
     a: Coefficients
     p: Coefficients
     rest: LeanSource
-    """Its A and P are stale: the basis knows them."""
+    """Its own A and P are out of date: they follow from the basis."""
 
     def expanded(self, basis: Basis, product: Product) -> LeanSource:
         return self.rest._replace(a=product(basis, self.a), p=product(basis, self.p))
@@ -41,14 +40,14 @@ class OldSource(NamedTuple):
 @dataclass(frozen=True)
 class SharedSources:
     share: float
-    """Of n, for the basis."""
+    """Columns of the basis, as a share of n."""
     whole: int
-    """Layers that a source is carried whole."""
+    """The number of layers after which a source is stored in the basis."""
     young: LeanSources = field(default_factory=LeanSources)
     old: tuple[OldSource, ...] = ()
     basis: Basis | None = None
     product: Product = jnp.matmul
-    """The last layer's, for what has none of its own."""
+    """The product of the last layer, for methods that are called without one."""
 
     def carried(self, w: Square, product: Product) -> "SharedSources":
         young = self.young.carried(w, product)
@@ -82,7 +81,7 @@ class SharedSources:
         return gated._aged() if len(young.items) > self.whole else gated
 
     def _aged(self) -> "SharedSources":
-        """The oldest of the young joins the old, and brings the basis."""
+        """The oldest of the young sources joins the old ones, and the basis is computed again from it."""
         oldest, *young = self.young.items
         assert oldest.p is not None, "it has been carried"
         basis = range_of(oldest.a, round(self.share * len(oldest.a)), self.product)

@@ -1,4 +1,4 @@
-"""Networks to fit constants on: of seeds that no shipped suite has, with truth kept in outputs/cache."""
+"""Networks for fitting constants: their seeds are in no shipped suite, and their truth is kept in outputs/cache."""
 
 import sys
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ class Network:
     means: Float[np.ndarray, " width"]
     """True means of the last layer."""
     floor: float
-    """The mean square error of that truth."""
+    """The mean square error of this truth."""
 
     def error(self, answer: Float[np.ndarray, " width"]) -> float:
-        """An answer's mean square error, without the truth's own."""
+        """The mean square error of a prediction, without the truth's own noise."""
         return float(np.mean((answer.astype(np.float64) - self.means) ** 2)) - self.floor
 
 

@@ -1,12 +1,12 @@
-"""Truth's speed: our samplers, the peer's, plain NumPy and the machine's own matmul, in one run on the same MLPs.
+"""The speed of truth: our samplers, WhestBench's ("peer"), plain NumPy and a matmul alone, in one run on the same MLPs.
 
     python benchmarks/truth.py              # prints Markdown; about ten minutes on two quiet cores
     python benchmarks/truth.py 256x8        # one shape
     python benchmarks/truth.py growth       # seconds and memory from 1e6 to 1e8 samples
 
-A sampler is timed after its first block, so compiling is left out. Its time to a standard error of 1e-4 (root mean
-square over the final layer) is variance a sample / 1e-8 / samples a second. A design's variance a sample falls as
-replicates grow, so at a width of 1024, where the run is too short for whole designs, the figure is an upper bound.
+A sampler is timed after its first block, so compiling is not timed. Its time to a standard error of 1e-4 (root mean
+square over the final layer) is variance per sample / 1e-8 / samples per second. A design's variance per sample falls
+when replicates grow. At a width of 1024 the run is too short for whole designs, so the figure is an upper bound.
 """
 
 import json
@@ -36,9 +36,9 @@ from whest.truth.truth import TruthSampler
 SHAPES = {"256x8": (256, 8), "256x32": (256, 32), "1024x16": (1024, 16)}
 SEED, N_MLPS, REPEATS = 2026, 2, 2
 FLOPS = {"fast": 4e12, "plain": 1e12, "numpy": 5e11, "peer": 5e11}
-"""Work a timing: a few seconds to half a minute each, long enough to steady a shared machine."""
+"""FLOPs per timing: a few seconds to half a minute each, long enough for stable figures on a shared machine."""
 SAVED_LAYERS = {"fast": 1.5}
-"""Layers' worth of matmuls that a sampler does without."""
+"""The matmuls that a sampler saves, in layers."""
 AIM = 1e-4
 
 PEER_SCRIPT = """
@@ -59,8 +59,8 @@ with flops.BudgetContext(flop_budget=int(1e18), quiet=True):
 
 GROWTH_SCRIPT = """
 import json, resource, sys, time
-from whest.dataset import FreshDataset
-from whest.fast_truth import FastTruth
+from whest.dataset.sources import FreshDataset
+from whest.truth.fast import FastTruth
 dataset = FreshDataset(width=64, depth=4, seed=1, n_mlps=1).load()
 stream = FastTruth(int(float(sys.argv[1]))).stream(dataset.mlp(dataset.rows[0]))
 first = next(stream)
@@ -77,11 +77,11 @@ print(json.dumps([elapsed * last.n_samples / (last.n_samples - first.n_samples),
 class Timing:
     samples_per_s: float
     variance: float
-    """Of one sample, averaged over the final layer: what n samples leave of it is variance / n."""
+    """Variance of one sample, averaged over the final layer: n samples have the error variance / n."""
 
 
 def matmul_flops_per_s(width: int) -> float:
-    """The best the machine does on independent float32 matmuls of this width."""
+    """The machine's best speed on independent float32 matmuls of this width."""
     best = 0.0
     multiply = jax.jit(lambda a, b: jnp.matmul(a, b, precision="highest"))
     for rows in (1024, 2048, 4096, 8192):
@@ -167,10 +167,10 @@ def growth() -> None:
 def main() -> None:
     jax.config.update("jax_default_matmul_precision", "highest")
     asked = sys.argv[1:] or [*SHAPES, "growth"]
-    print(f"{N_MLPS} MLPs a shape, median of {N_MLPS * REPEATS} timings, {os.cpu_count()} cores\n")
+    print(f"{N_MLPS} MLPs per shape, median of {N_MLPS * REPEATS} timings, {os.cpu_count()} cores\n")
     shapes = [name for name in asked if name in SHAPES]
     if shapes:
-        print("| shape | sampler | samples/s | of matmul peak | variance a sample | s to SE 1e-4 | vs peer |")
+        print("| shape | sampler | samples/s | of matmul peak | variance per sample | s to SE 1e-4 | vs peer |")
         print("|---|---|---|---|---|---|---|")
     for shape in shapes:
         compare(shape)

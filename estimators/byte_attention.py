@@ -1,9 +1,9 @@
-"""A small transformer over the row: causal attention, rotary positions, one optimiser step a batch.
+"""A small transformer over the row: causal attention, rotary positions, one optimiser step per batch.
 
     x ← x + attend(norm(x)),  x ← x + W₂ relu²(W₁ norm(x)),  logits = U norm(x)
 
-The output layer starts at zero. Attention costs 2·row·width a byte and layer on top of 6 FLOPs a weight, so that at
-this scale the products of the feed-forward and output layers are what the budget pays for.
+The output layer starts at zero. Attention costs 2·row·width FLOPs per byte and layer, and each weight costs 6 FLOPs. So
+at this size most of the budget pays for the products of the feed-forward and output layers.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class ByteAttention:
     n_layers: Size
     n_heads: Size
     recent: Size
-    """How many of the last tokens are joined to the input, beside what attention fetches."""
+    """The number of last tokens whose embeddings are added to the input, in addition to attention."""
     learning_rate: Annotated[float, Field(gt=0)]
     warm_up: Annotated[float, Field(ge=0, lt=1)]
     """The share of the steps over which the learning rate rises."""
@@ -103,7 +103,7 @@ def _norm(x: Float[Array, "row time width"]) -> Float[Array, "row time width"]:
 
 
 def _turn(x: Float[Array, "row time head size"]) -> Float[Array, "row time head size"]:
-    """Rotary positions: pairs of coordinates turned by an angle that grows with the place."""
+    """Rotary positions: each pair of coordinates is rotated by an angle proportional to the position."""
     half = x.shape[-1] // 2
     angles = jnp.arange(x.shape[1])[:, None, None] * 100.0 ** (-jnp.arange(half) / half)
     cos, sin = jnp.cos(angles), jnp.sin(angles)

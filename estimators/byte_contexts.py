@@ -1,18 +1,19 @@
-"""Context tables with a learnt mixer: what followed this context before, for many contexts at once.
+"""Context tables with a learnt mixer: the bytes that followed each context before, for many contexts at once.
 
 Each context (the last 1…6 bytes, the word so far, the word and the one before it) is hashed to a row of 256 counts. Its
-prediction discounts the counts and backs off to the next shorter one,
+prediction discounts the counts and backs off to the next shorter context,
 
     p_k(b) = (max(c_k(b) − d_k, 0) + (d_k·D_k + a_k)·p_{k−1}(b)) / (N_k + a_k),   N = Σ c, D = how many b have c > 0,
 
-after interpolated Kneser–Ney: shorter contexts count a byte only where the longer one had not seen it. Long contexts
-(12…32 bytes) remember only what came last, and how often in a row that was right. A small network looks at how sure
-each of them is and sets the weights of a product of experts: logits = Σ_k w_k log p_k + Σ_m s_m [m remembers b].
-Discounts, weights and network descend on the loss; counts are counted. Bytes of the row itself count too, by comparing
-its hashes with each other, so that tables one row old are no loss.
+as in interpolated Kneser–Ney: a shorter context counts a byte only if the longer one had not seen it. Long contexts
+(12…32 bytes) remember only the last byte that followed, and how many times in a row it was right. A small network gets
+the confidence of each context and sets the weights of a product of experts:
+logits = Σ_k w_k log p_k + Σ_m s_m [m remembers b].
+Discounts, weights and network are trained by gradient descent on the loss; counts are counted. Bytes of the row itself
+count too, by comparing its hashes with each other. So it does no harm that the tables are one row old.
 
-A look-up is charged the logarithm of its table and a count one FLOP: nearly all that an update costs is the comparison
-within the row (2·row²·256 a context) and the mixer's gradient.
+A look-up costs the logarithm of its table, and a count costs one FLOP. Nearly the whole cost of an update is the
+comparison within the row (2·row²·256 FLOPs per context) and the mixer's gradient.
 """
 
 from dataclasses import dataclass, field
@@ -27,9 +28,9 @@ from pydantic import Field
 from whest.learner import N_BYTES, LearnerContext, TrainState, affordable_steps, nats
 
 HISTORY = 32
-"""Bytes before a row that are carried over."""
+"""Number of bytes before a row that are kept."""
 MOST = 250
-"""Where a count stops."""
+"""The largest count."""
 SUREST = 15
 MULTIPLIER = 0x9E3779B1
 Size = Annotated[int, Field(ge=1, le=65536)]
@@ -39,18 +40,18 @@ Bits = Annotated[int, Field(ge=4, le=24)]
 @dataclass
 class ByteContexts:
     orders: Annotated[list[Annotated[int, Field(ge=1, le=HISTORY)]], Field(min_length=1)]
-    """Bytes of the counted contexts, each one's fallback before it."""
+    """Lengths of the counted contexts in bytes. Each one backs off to the one before it."""
     word_orders: Annotated[list[Annotated[int, Field(ge=1, le=4)]], Field()]
-    """Words of the counted contexts, the unfinished one included."""
+    """Lengths of the counted contexts in words, with the unfinished word."""
     matches: Annotated[list[Annotated[int, Field(ge=1, le=HISTORY)]], Field(min_length=1)]
-    """Bytes of the remembered contexts."""
+    """Lengths of the remembered contexts in bytes."""
     table_bits: Bits
     match_bits: Bits
     hidden: Size
     learning_rate: Annotated[float, Field(gt=0)]
     final_rate: Annotated[float, Field(ge=0, le=1)]
     rows_per_step: Annotated[int, Field(ge=1, le=1)] = 1
-    """Rows follow each other: only one at a time can go on where the last ended."""
+    """Must be 1: a row continues where the row before it ended."""
     n_steps: int = field(default=1, init=False)
 
     def setup(self, context: LearnerContext) -> None:
@@ -95,7 +96,7 @@ class ByteContexts:
         return TrainState({"mixer": mixer, **self._count(params, row, seen[0])}, optimiser)
 
     def _look_up(self, params: Any, known: UInt8[Array, " known"]) -> Any:
-        """What tables and the row itself say of each next byte."""
+        """The counts and memories for each next byte, from the tables and from the row itself."""
         length = known.shape[0] + 1
         hashes = self._hashes(jnp.concatenate([params["history"], known]), length)
         counted, matched = hashes[: self.n_tables], hashes[self.n_tables :]
@@ -139,7 +140,7 @@ class ByteContexts:
         return mixed + jnp.einsum("tm,tmb->tb", sure, jax.nn.one_hot(last.T, N_BYTES))
 
     def _count(self, params: Any, row: UInt8[Array, " time"], stored: UInt8[Array, "context time 256"]) -> Any:
-        """Tables and memory with the row in them. What is added depends on what was read, so XLA writes in place."""
+        """Tables and memory after adding the row. The added values depend on the read ones, so XLA writes in place."""
         hashes = self._hashes(jnp.concatenate([params["history"], row[:-1]]), row.shape[0])
         table, place = jnp.arange(self.n_tables)[:, None], self._place(hashes[: self.n_tables], self.table_bits)
         before = jnp.take_along_axis(stored, row[None, :, None].astype(jnp.int32), axis=-1)[..., 0]
@@ -158,7 +159,7 @@ class ByteContexts:
         }
 
     def _hashes(self, before: UInt8[Array, " bytes"], length: int) -> UInt32[Array, "context time"]:
-        """Of every context at every place: a polynomial in the bytes it holds, then stirred."""
+        """Hash of every context at every place: a polynomial in its bytes, then mixed."""
         back = jnp.stack([before[HISTORY - 1 - j : HISTORY - 1 - j + length] for j in range(HISTORY)], axis=-1)
         powers = jnp.cumprod(jnp.full(HISTORY, MULTIPLIER, jnp.uint32))
         terms = (back.astype(jnp.uint32) + 1) * powers

@@ -1,9 +1,9 @@
-"""The skeleton of a byte learner: the last few bytes, embedded and joined, through one hidden layer.
+"""A minimal byte learner: the embeddings of the last few bytes, concatenated, go through one hidden layer.
 
     h = relu(W [e(x_{t−k+1}), …, e(x_t)] + b),  logits = U h + c
 
-The output layer starts at zero, so that the first batch is charged exactly ln 256 a byte. Cost a byte: 6 FLOPs a weight
-(forward, and two products backward), and Adam's dozen a parameter for every step.
+The output layer starts at zero, so the first batch costs exactly ln 256 nats per byte. Cost per byte: 6 FLOPs per
+weight (forward, and two products backward). Each step adds Adam's dozen FLOPs per parameter.
 """
 
 from dataclasses import dataclass, field
@@ -24,16 +24,16 @@ Size = Annotated[int, Field(ge=1, le=65536)]
 class ByteMLP:
     rows_per_step: Size
     context: Size
-    """How many tokens the prediction looks back on."""
+    """The number of last tokens that the prediction uses."""
     embedding: Size
     hidden: Size
     learning_rate: Annotated[float, Field(gt=0)]
     final_rate: Annotated[float, Field(ge=0, le=1)]
-    """The share of the learning rate that is left at the end, on a cosine."""
+    """The share of the learning rate that is left at the end of the cosine schedule."""
     n_steps: int = field(default=1, init=False)
 
     def setup(self, context: LearnerContext) -> None:
-        """The schedule ends where the budget does."""
+        """Set the length of the schedule: it ends with the budget."""
         self.n_steps = max(1, affordable_steps(self, context))
 
     def init(self, key: PRNGKeyArray) -> TrainState:

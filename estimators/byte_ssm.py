@@ -2,9 +2,9 @@
 
     h_t = a_t ⊙ h_{t−1} + (1 − a_t) ⊙ v_t,   a_t = σ(A x_t + a),   v_t = V x_t,   y_t = h_t ⊙ g_t,   g_t = silu(G x_t)
 
-x_t joins the embeddings of the last few bytes. Each unit forgets at a pace that its input sets, from bytes to the whole
-row. The state is carried from row to row, so that with one row a step a row goes on where the last one ended. The scan
-is charged what its log₂(row) rounds compute.
+x_t is the sum of the embeddings of the last few bytes. The input sets how fast each unit forgets: after a few bytes, or
+not within the whole row. The state is kept from row to row. So with one row per step, a row continues where the row
+before it ended. The scan costs the FLOPs of its log₂(row) rounds.
 """
 
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ Size = Annotated[int, Field(ge=1, le=65536)]
 class ByteSSM:
     rows_per_step: Size
     width: Size
-    """Units of the recurrence."""
+    """Number of units of the recurrence."""
     recent: Size
-    """Last tokens joined to the input."""
+    """Number of last tokens whose embeddings are added to the input."""
     hidden: Size
     learning_rate: Annotated[float, Field(gt=0)]
     final_rate: Annotated[float, Field(ge=0, le=1)]

@@ -1,14 +1,14 @@
-"""Covariance propagation: the full covariance, carried through each ReLU as if its inputs were jointly Gaussian.
+"""Covariance propagation: the full covariance goes through each ReLU as if the ReLU's inputs were jointly Gaussian.
 
     S = WᵀCW,  C'_ii = Var[relu Z_i],  and off the diagonal
-    form=gain    C'_ij = Φ_i Φ_j S_ij, with Φ_i the chance that neuron i is on: the first term of the Hermite series
+    form=gain    C'_ij = Φ_i Φ_j S_ij, with Φ_i the probability that neuron i is on: the Hermite series' first term
     form=exact   C'_ij = Cov(relu Z_i, relu Z_j), see `bivariate`; the first layer in closed form
 
-with Z ~ N(μ, S). What remains is mostly the joint non-Gaussianity that no second-order method sees, so that the exact
-form buys only a few percent. `sphere` takes the input's radius out (see `sphere`), exactly and for nothing.
+with Z ~ N(μ, S). The remaining error comes mostly from the joint non-Gaussianity, which no second-order method sees. So
+the exact form is only a few percent better. `sphere` removes the input's radius (see `sphere`), exactly and at no cost.
 `output_scale` multiplies the last layer: the error is mostly one common factor, which can be fitted for a shape on
-other networks. Cost: 4·width³ FLOPs a layer, and about 100·width² more in the exact form. The best of the cheap
-analytic methods at every budget above that; `third_cumulant` is better where it can be paid.
+other networks. Cost: 4·width³ FLOPs per layer, and about 100·width² more in the exact form. It is the best of the cheap
+analytic methods at every budget above its cost; `third_cumulant` is better if the budget allows it.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from estimators.parts.wick import Vector
 from whest.estimator import MLPView
 
 Closure = Callable[[Vector, Square, Vector, bool], Square]
-"""(mean, covariance, gain, is first layer) of the inputs -> covariance of the activations off the diagonal."""
+"""(mean, covariance, gain, is first layer) of the inputs -> covariance of the activations, off the diagonal."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
     C'_ij = Σ_{k=1…terms} S_ijᵏ/k!·w(k,1)_i·w(k,1)_j,  w(1,1) = Φ,  w(k,1) = (−1)ᵏ·σ^(1−k)·He_{k−2}(α)·φ
 
-One term is `cov_prop`'s gain form, infinitely many its exact form (see `bivariate`); at a width of 256 correlations are
-small and four terms are as good as all. Source: Mehler's expansion. Cost: 4·width³ FLOPs a layer and 4·width² a term.
+One term is `cov_prop`'s gain form, infinitely many are its exact form (see `bivariate`). At a width of 256 correlations
+are small, and four terms are as good as all. Source: Mehler's expansion. Cost: 4·width³ FLOPs per layer, and 4·width²
+per term.
 """
 
 from dataclasses import dataclass

@@ -1,14 +1,14 @@
-"""A sampler drawn towards an analytic answer, as far as the two of them disagree by no more than sampling noise.
+"""Sampled means, shrunk towards an analytic answer as far as sampling noise explains their difference.
 
 With S the means of orthogonal blocks (see `orthogonal`), A those of covariance propagation and s = ⟨S, A⟩/⟨A, A⟩,
-layer by layer
+for each layer
     estimate = S − w·(S − s·A),   w = min(1, v/d²),   d² = mean_j (S_j − s·A_j)²,
-where v is the sampler's own variance, read off the spread of its blocks. d² is v and the analytic error together, so
-that w is the weight of least error (James and Stein's estimator, shrunk to the line through A); nothing is fitted.
-The scale s takes out what is common to all neurons in A's error, the most of it.
+where v is the sampler's own variance, measured by the spread of its blocks. d² is the sum of v and the analytic error,
+so w is the weight with the least error (James and Stein's estimator, shrunk to the line through A). Nothing is fitted.
+Most of A's error is one factor common to all neurons; the scale s removes it.
 Source: C. Stein 1956, W. James and C. Stein 1961.
-Cost: 4·width³·depth FLOPs for A, the rest of `budget_fraction` for blocks. It is meant for where sampling noise and
-the closure's error are of a size; the README's table says how it does.
+Cost: 4·width³·depth FLOPs for A; the rest of `budget_fraction` pays for blocks. It is meant for shapes where the
+sampling noise and the closure's error are of similar size. docs/results.md has its scores.
 """
 
 from dataclasses import dataclass
@@ -28,15 +28,15 @@ from estimators.parts.sizing import affordable
 from whest.estimator import MLPView
 
 GROUP = 64
-"""Rows of the blocks whose mean counts as one answer; the spread between groups is the sampler's variance."""
+"""Rows per group of blocks. The spread between the means of groups gives the sampler's variance."""
 FEWEST = 4
-"""Groups that such a spread is read off at least."""
+"""The fewest groups for this spread."""
 
 
 class Sampled(NamedTuple):
     means: Float[Array, "depth width"]
     variances: Float[Array, " depth"]
-    """Of the means, averaged over neurons."""
+    """Variances of the means, averaged over neurons."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Hybrid:
     def sample(
         self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, size: int, matmul: Matmul = jnp.matmul
     ) -> Sampled:
-        """Means over size + FEWEST − 1 groups of blocks, each turned on its own, and their variances."""
+        """Means over size + FEWEST − 1 groups of blocks, each with its own rotation, and their variances."""
         width, layers, groups = weights.shape[1], tuple(weights), size + FEWEST - 1
         fixed = jnp.asarray(fixed_bases(width)[: max(1, GROUP // width) * width])
         key = jax.random.fold_in(key, self.seed)

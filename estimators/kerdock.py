@@ -1,21 +1,22 @@
-"""Kerdock designs: a spherical 5-design of width·(width + 2) points, turned at random, at a Gaussian input's mean
-radius.
+"""Kerdock designs: a randomly rotated spherical 5-design of width·(width + 2) points, at the mean radius of a Gaussian
+input.
 
-A bias-free ReLU network is positively homogeneous, so that E[f(x)] = E‖x‖·E[f(u)], u uniform on the sphere. The rows
-of n/2 + 1 mutually unbiased bases, H·diag(c_u)/√n for n/2 sign vectors c_u and the identity, and their negatives
-integrate every polynomial up to degree 5 (`whest.truth.designs`); what remains is the even degrees from 6 on, a third
-of plain sampling's variance at 256×32. Fewer bases are a 3-design: no better than `orthogonal`. So one whole design
-is run if that can be paid, though it costs more than the multiplier's floor; more of them, or single bases, only up
-to `budget_fraction`. A width without a design of its own (16, 64, 256, 1024) takes coordinates of the next larger
-one.
+A bias-free ReLU network is positively homogeneous, so E[f(x)] = E‖x‖·E[f(u)] with u uniform on the sphere. The points
+are the rows of n/2 + 1 mutually unbiased bases, and their negatives. The bases are H·diag(c_u)/√n for n/2 sign vectors
+c_u, and the identity. The points integrate every polynomial up to degree 5 (`whest.truth.designs`). Only the even
+degrees from 6 on remain: a third of plain sampling's variance at 256×32. Fewer bases are a 3-design, which is no better
+than `orthogonal`. So one whole design is run if the budget allows it, although it costs more than the multiplier's
+floor. More designs, or single bases, are run only up to `budget_fraction`. Widths 16, 64, 256 and 1024 have their own
+design; another width uses some coordinates of the next larger one.
 
-Savings: layer 1 on a basis is a Walsh–Hadamard transform of the turned weights, and so is z·W₂, whence relu(−z)·W₂ =
-relu(z)·W₂ − z·W₂ halves layer 2; `pruned_share` of the neurons of deep layers is left out (see `pruning`).
-`anchors=mean` adds what the exact first layer says of the deeper ones (see `chain`), `anchors=cumulants` what
-`matrix_core` says of the first eleven: less error at 256×32 for 3 % of the budget (`benchmarks/fit_anchors.py`).
-Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs a design before pruning: all of phase1's budget, .72 of it after, .50 with
-four levels of Strassen's product.
-It wins where nets are too deep for an analytic closure and the budget is about a design.
+Savings: layer 1 on a basis is a Walsh–Hadamard transform of the turned weights, and so is z·W₂. So relu(−z)·W₂ =
+relu(z)·W₂ − z·W₂ halves the cost of layer 2. `pruned_share` of the neurons of deep layers is left out (see `pruning`).
+`anchors=mean` corrects the deeper layers by the exact means of the first (see `chain`). `anchors=cumulants` corrects
+them by `matrix_core`'s means of the first eleven: less error at 256×32 for 3 % of the budget
+(`benchmarks/fit_anchors.py`).
+Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs per design before pruning. That is all of phase1's budget, .72 of it after
+pruning, and .50 with four levels of Strassen's product.
+It wins if networks are too deep for an analytic closure and the budget pays for about one design.
 """
 
 import math
@@ -39,24 +40,24 @@ from whest.estimator import MLPView
 from whest.truth.designs import design_size, kerdock_signs, walsh_hadamard
 
 ROWS = 4096
-"""Rows held in memory together, before their negatives double them."""
+"""Rows in memory at the same time, without their negatives."""
 ANCHORED, BELIEVED, FADING = 11, 15, 10
-"""With anchors=cumulants the first ANCHORED layers are known, a share min(1, (BELIEVED − layer)/FADING) of what each
-adds; `benchmarks/fit_anchors.py` chose it."""
+"""With anchors=cumulants the first ANCHORED layers are corrected. The weight of each layer's own correction is
+min(1, (BELIEVED − layer)/FADING); `benchmarks/fit_anchors.py` chose these numbers."""
 CUMULANTS_FROM = 128
-"""The least width whose third cumulants are worth it."""
+"""The smallest width at which third cumulants are worth their cost."""
 
 
 @dataclass(frozen=True)
 class Kerdock:
     budget_fraction: Annotated[float, Field(gt=0, le=1)]
     whole_design_fraction: Annotated[float, Field(ge=0, le=1)]
-    """A first whole design may cost this share of the budget."""
+    """The first whole design may cost this share of the budget."""
     pruned_share: Annotated[float, Field(ge=0, lt=1)]
-    """The share of neurons that very deep layers leave out."""
+    """The share of neurons that is left out in very deep layers."""
     anchors: Literal["none", "mean", "cumulants"]
     strassen_levels: Annotated[int, Field(ge=0, le=4)]
-    """Of the products of the deeper layers."""
+    """Strassen levels of the products of the deeper layers."""
     seed: int
     """Another seed draws other rotations for the same MLP."""
 
@@ -76,7 +77,7 @@ class Kerdock:
         return self.bases(mlp.weights, mlp.key, bases) if bases else self._orthogonal(mlp, budget)
 
     def _orthogonal(self, mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
-        """Where there is no design, or not one basis of it can be paid."""
+        """The answer if there is no design, or if the budget does not pay for one basis."""
         anchors: Literal["none", "mean"] = "none" if self.anchors == "none" else "mean"
         sampler = Orthogonal(self.budget_fraction, anchors, self.seed)
         blocks = affordable(sampler.sample, mlp, self.budget_fraction * budget)
@@ -88,7 +89,7 @@ class Kerdock:
     def designs(
         self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, designs: int
     ) -> Float[Array, "depth width"]:
-        """Means over so many whole designs, each turned on its own."""
+        """Means over `designs` whole designs, each with its own rotation."""
         n = _size(weights)
         return self._means(weights, key, designs, jnp.asarray(kerdock_signs(n)))
 
@@ -116,7 +117,7 @@ class Kerdock:
         return anchored(means, weights, *(self._known(weights) if self.anchors == "cumulants" else ()))
 
     def _known(self, weights: Float[Array, "depth width width"]) -> tuple[Float[Array, "known width"], list[float]]:
-        """The first layers' means by third cumulants, and how far each is believed."""
+        """The first layers' means by third cumulants, and the weight of each."""
         if weights.shape[1] < CUMULANTS_FROM:
             return first_means(weights[0])[None], [1.0]
         with jax.named_scope("cumulants"):
@@ -124,7 +125,7 @@ class Kerdock:
         return known, [min(1.0, (BELIEVED - layer) / FADING) for layer in range(1, len(known) + 1)]
 
     def _design_sums(self, folded: Float[Array, "n width"], layers: Layers, signs: Array) -> Sums:
-        """The identity goes through the whole network as a pilot, the other bases through what it says is enough."""
+        """The identity goes through the whole network as a pilot; the other bases go through the pruned network."""
         width = layers[0].shape[0]
         with jax.named_scope("pilot"):
             pilot = pilot_run(jax.nn.relu(jnp.concatenate([folded, -folded])), layers[1:], self.matmul)
@@ -141,7 +142,7 @@ class Kerdock:
 def transformed_sums(
     folded: Float[Array, "n width"], deeper: Layers, signs: Int8[Array, "basis n"], matmul: Matmul
 ) -> Sums:
-    """Sums over ± the bases with these signs, as many at once as memory should hold; the first layer isn't pruned."""
+    """Sums over ± the bases with these signs, about `ROWS` rows at a time. The first layer isn't pruned."""
     second = matmul(folded, deeper[0]) if deeper else None
     together = max(1, min(len(signs), ROWS // signs.shape[1]))
     whole = len(signs) // together * together
@@ -163,5 +164,5 @@ def _some_sums(
 
 def _size(weights: Float[Array, "depth width width"]) -> int:
     n = design_size(weights.shape[1])
-    assert n is not None, "predict sees to it"
+    assert n is not None, "predict checks the width first"
     return n

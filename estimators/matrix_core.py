@@ -1,21 +1,22 @@
 """Third-cumulant propagation with a matrix for the fourth cumulants, and the expansion to the next order.
 
-`third_cumulant_plus`, with the fourth cumulants of the activations modelled by all of a symmetric matrix B,
+It extends `third_cumulant_plus`. A full symmetric matrix B models the fourth cumulants of the activations,
     κ_ijkl(h) = ⅙·(B_ij δ_kl + 5 like it),   so for z = W·h, with D = W·B·Wᵀ and G = W·Wᵀ:
     κ_iiii = D_ii G_ii,  κ_iijj = (D_ii G_jj + G_ii D_jj + 4D_ij G_ij)/6,  κ_iiij = (D_ii G_ij + G_ii D_ij)/2.
-The B nearest to the true tensor shares its partial traces ρ_jk = Σ_i κ_iijk(h): B_jk = 6/(n+4)·ρ_jk off the diagonal,
-6/(n+4)·ρ_jj − 3/((n+2)(n+4))·tr ρ on it. ρ follows from what the layer knows, since
+The B nearest to the true tensor has its partial traces ρ_jk = Σ_i κ_iijk(h): B_jk = 6/(n+4)·ρ_jk off the diagonal, and
+6/(n+4)·ρ_jj − 3/((n+2)(n+4))·tr ρ on it. ρ follows from known values of the layer, since
     κ(h_i,h_i,h_j,h_k) = κ(h_i²,h_j,h_k) − 2m_i κ(h_i,h_j,h_k) − 2C_ij C_ik;
-with e_i, f_i the mean first and second derivatives of h_i² − 2m_i h_i, off the diagonal and for i ≠ j, k
+With e_i, f_i the mean first and second derivatives of h_i² − 2m_i h_i, off the diagonal and for i ≠ j, k
     ρ_jk = κ_jjjk + κ_kkkj + Φ_jΦ_k·Σ_i [e_i κ_ijk + (f_i − 2Φ_i²) S_ij S_ik + f_i (D_ii G_jk + G_ii D_jk)/12]
            + [w(2,1)_j Φ_k S_jk·Σ_i e_i S_ij + (j ↔ k)],
-the first two of the activations, the rest of the pre-activations. The covariances have every term of order n^(−3/2)
-but those with κ_iii² (`TERMS`), and κ₄ feeds κ₃: κ_ijk += ½w(2,1)_i Φ_jΦ_k κ_iijk + two like it, of which
-D_ii G_jk + mean(B_ll)·G_ii G_jk is kept. Nothing of this is fitted but the diagonal's scale, 1 − `core_shrink`/n.
+where the first two κ are those of the activations and the others those of the pre-activations. The covariances have
+every term of order n^(−3/2) except those with κ_iii² (`TERMS`). κ₄ also adds to κ₃:
+κ_ijk += ½w(2,1)_i Φ_jΦ_k κ_iijk + two like it, of which D_ii G_jk + mean(B_ll)·G_ii G_jk is kept. Only the scale of the
+diagonal, 1 − `core_shrink`/n, is fitted.
 
-Cost: that of `third_cumulant` and 4 products of 2·width³ FLOPs a hidden layer. `third_in_core`, the sum with κ_ijk,
-adds 2 a source and layer; lean sources take a third of the whole off. It wins where `third_cumulant` does, and by far.
-Found here: the challenge's lore has a matrix core as a wish that was never paid for.
+Cost: that of `third_cumulant` and 4 products of 2·width³ FLOPs per hidden layer. `third_in_core`, the sum with κ_ijk,
+adds 2 products per source and layer. Lean sources save a third of the whole cost. It wins where `third_cumulant` wins,
+by a large factor. Source: this repository. The challenge's participants discussed a matrix core as too expensive.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +41,7 @@ TERMS = Terms(k31=1, skew=1, bend=1, cubic=1, kurtosis=1, twist=1, square_skew=1
 CORE_SHRINK = 8
 """Fitted at 256×8; see `benchmarks/fit_constants.py`."""
 FLOOR = 0.1
-"""The least multiplier: what costs less than this share of the budget scores no better for it."""
+"""The smallest multiplier: a cost below this share of the budget gives no better score."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,12 @@ class MatrixCore:
     third_in_core: bool
     sphere: bool
     b: Square | None = None
-    """None: the input, Gaussian or on the sphere."""
+    """None for the input, Gaussian or on the sphere."""
 
     with_k31: ClassVar[bool] = True
 
     def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
-        if self.b is None:  # on the sphere B is −6/(n+2)·I, but a first layer's moments are exact without it
+        if self.b is None:  # on the sphere B is −6/(n+2)·I, but the first layer's moments are exact without it
             none = jnp.zeros_like(gram)
             return Fourth(none[0], none, none, -6 / (len(gram) + 2) * gram if self.sphere else none)
         d, squares = product(product(w, self.b), w.T), jnp.diagonal(gram)
@@ -86,10 +87,10 @@ class MatrixCore:
 
 
 def _traces(relu: Relu, third: Third | None, gram: Square, product: Product) -> Square:
-    """ρ_jk off the diagonal, where i ≠ j, k is told from all i only where it matters."""
+    """ρ_jk off the diagonal. The terms i = j and i = k are subtracted only where they matter."""
     wick, (s, _, k21, fourth), outputs = relu
-    assert outputs.k31 is not None, "with_k31 asks for it"
-    assert fourth.core is not None, "slices makes it"
+    assert outputs.k31 is not None, "with_k31 is set, so joint_moments computes it"
+    assert fourth.core is not None, "slices computes it"
     gain, bend, mean, d = wick.gain, wick(2, 1), outputs.mean, fourth.core
     e, f = wick(1, 2) - 2 * mean * gain, wick(2, 2) - 2 * mean * bend
     pairs = product(s * (f - 2 * gain * gain), s)
@@ -104,14 +105,14 @@ def _traces(relu: Relu, third: Third | None, gram: Square, product: Product) -> 
 @dataclass(frozen=True)
 class MatrixCoreProp:
     sphere: bool
-    """Take the input's radius out."""
+    """Remove the input's radius (see `sphere`)."""
     core_shrink: Annotated[float, Field(ge=0)]
     sources: Literal["auto", "full", "lean"]
-    """auto: full where that lies under the multiplier's floor, lean elsewhere."""
+    """auto: full if its cost is below the multiplier's floor, else lean."""
     third_in_core: bool | None
-    """Whether B knows the third cumulants; None: where sources are full."""
+    """Whether B uses the third cumulants. None: only with full sources."""
     strassen_levels: Annotated[int, Field(ge=0, le=4)] | None
-    """Of every large product; None: 2 with full sources, 4 with lean ones."""
+    """Strassen levels of every large product. None: 2 with full sources, 4 with lean ones."""
 
     name: ClassVar[str] = "matrix_core"
 
@@ -119,7 +120,7 @@ class MatrixCoreProp:
         return predict_within(budget, self.sized(budget, mlp.weights.shape), mlp.weights)
 
     def sized(self, budget: int, shape: tuple[int, ...]) -> "MatrixCoreProp":
-        """With `auto` decided."""
+        """This estimator with `sources=auto` replaced by full or lean."""
         if self.sources != "auto":
             return self
         full = replace(self, sources="full")

@@ -1,8 +1,8 @@
-"""Mean propagation: a mean and a variance for each neuron, neurons taken as independent.
+"""Mean propagation: a mean and a variance for each neuron, as if neurons were independent.
 
     μ ← Wᵀμ,  σ² ← (W∘W)ᵀσ²,  then the moments of the rectified Gaussian (see `gaussian`).
 
-The first layer is exact; deeper ones miss the covariance between neurons. Cost: 5·width²·depth FLOPs.
+The first layer is exact; deeper ones ignore the covariance between neurons. Cost: 5·width²·depth FLOPs.
 """
 
 from dataclasses import dataclass

@@ -2,9 +2,10 @@
 
     mean_l ≈ (1/N) Σ_s h_l(x_s),  x_s ~ N(0, I);  the MSE is the neurons' variance / N.
 
-N is what `budget_fraction` of the budget buys. A sampler's score is flat above the multiplier's floor (twice the
-samples, half the error, twice the price), so a tenth of the budget is where it is cheapest.
-Cost: N·depth·(2·width² + 2·width) FLOPs and N·width random normals. A reference: `pruned_mc` beats it in every round.
+`budget_fraction` of the budget pays for the N samples. Above the multiplier's floor, a sampler's score does not change
+with N (twice the samples, half the error, twice the multiplier). So a tenth of the budget is enough.
+Cost: N·depth·(2·width² + 2·width) FLOPs and N·width random normals. It is a reference: `pruned_mc` is better in every
+round.
 """
 
 from bisect import bisect_right
@@ -20,7 +21,7 @@ from whest.estimator import MLPView
 from whest.metering import meter
 
 CHUNK = 4096
-"""Samples held in memory at a time."""
+"""Samples in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class MonteCarlo:
         return mean_activations(mlp.weights, mlp.key, self.seed, n_samples)
 
     def _affordable(self, mlp: MLPView, budget: float) -> int:
-        """The most samples whose metered price fits the budget; the matrix products alone bound their number."""
+        """The most samples whose metered cost is within the budget. The cost of the matmuls gives an upper bound."""
 
         def flops(n_samples: int) -> int:
             price = meter(lambda weights, key: mean_activations(weights, key, self.seed, n_samples))
@@ -47,7 +48,7 @@ class MonteCarlo:
 def mean_activations(
     weights: Float[Array, "depth width width"], key: PRNGKeyArray, seed: int, n_samples: int
 ) -> Float[Array, "depth width"]:
-    """Mean activations over n_samples inputs, drawn a chunk at a time; zeros for none."""
+    """Mean activations over n_samples inputs, drawn in chunks; zeros if n_samples is 0."""
     depth, width, _ = weights.shape
     total = jnp.zeros((depth, width))
     if n_samples == 0:

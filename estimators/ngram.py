@@ -1,9 +1,9 @@
-"""An adaptive n-gram on the host: a reference to know what counting alone gives, listed and never ranked.
+"""An adaptive n-gram on the host: a reference that shows what counting alone gives. It is listed but never ranked.
 
     p_k(b) = (c_k(b) + w_k·p_{k−1}(b)) / (N_k + w_k),   p_0 uniform
 
-Every byte is learnt as soon as it is coded, which no learner in batches can do; and dictionaries on the host cost no
-FLOPs that anybody counts. So it stands beside the others, not among them.
+It learns every byte as soon as the byte is coded, which a learner in batches can't do. Its dictionaries are on the
+host, where no FLOPs are counted. So it can't be ranked with the others.
 """
 
 from collections import defaultdict
@@ -22,11 +22,11 @@ Counts = dict[bytes, np.ndarray]
 @dataclass
 class NGram:
     is_reference: ClassVar[bool] = True
-    """Works on the host, uncounted."""
+    """It works on the host, where FLOPs are not counted."""
 
     order: Annotated[int, Field(ge=0, le=16)]
     weight: Annotated[float, Field(gt=0)]
-    """Of the shorter context, in counts."""
+    """w_k: the weight of the shorter context, in counts."""
     rows_per_step: Annotated[int, Field(ge=1)] = 1
     tables: list[Counts] = field(default_factory=list, init=False)
     past: bytes = field(default=b"", init=False)
@@ -36,7 +36,7 @@ class NGram:
         self.past = b""
 
     def log_probabilities(self, batch: UInt8[np.ndarray, "row time"]) -> Float[np.ndarray, "row time 256"]:
-        """Of each byte after those before it; within the batch, counts grow on trial and are taken back."""
+        """Log-probabilities of each next byte. Counts grow within the batch and are reset at its end."""
         stream, past = batch.tobytes(), self.past
         rows = []
         for place in range(len(stream)):

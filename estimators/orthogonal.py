@@ -1,13 +1,14 @@
 """Orthogonal blocks: the rows of random rotations and their negatives, all at the mean radius of a Gaussian input.
 
-A bias-free ReLU network is positively homogeneous, so that E[f(x)] = E‖x‖·E[f(u)], u uniform on the sphere. The
-2·width rows of ±C·Q, Q Haar, are a spherical 3-design: degrees 1, 2 and 3 are integrated exactly, and so are all odd
-ones. C runs over fixed orthogonal matrices, constants of the shape made while tracing; one Haar Q turns up to `ROWS`
-of their rows and is folded into the first weights. Each block is then Haar itself and the mean unbiased, for one QR
-instead of one a block (which would cost as much as 3 % of the matmuls at 256×32 and 10 % at 256×8).
-`anchors=mean` adds what the exact first layer says of the deeper ones (see `chain`).
-Cost: blocks·(2·depth − 1)·2·width³ FLOPs. As good as whitened Monte Carlo with hardly a random number, at any width
-and from one block on; a Kerdock design is better where a whole one can be paid.
+A bias-free ReLU network is positively homogeneous, so E[f(x)] = E‖x‖·E[f(u)] with u uniform on the sphere. The 2·width
+rows of ±C·Q, with Q a Haar rotation, are a spherical 3-design: degrees 1, 2 and 3 are integrated exactly, and so are
+all odd ones. C runs over fixed orthogonal matrices, which are constants of the shape made while tracing. One Haar Q
+turns up to `ROWS` of their rows and is folded into the first weights. Each block is then a Haar rotation too, and the
+mean is unbiased. This needs one QR instead of one per block (which would cost 3 % of the matmuls at 256×32 and 10 % at
+256×8).
+`anchors=mean` corrects the deeper layers by the exact means of the first (see `chain`).
+Cost: blocks·(2·depth − 1)·2·width³ FLOPs. It is as good as whitened Monte Carlo and needs few random numbers. It works
+at any width and from one block on. A Kerdock design is better if the budget pays for a whole one.
 """
 
 import math
@@ -28,7 +29,7 @@ from whest.estimator import MLPView
 from whest.truth.designs import haar, mean_radius
 
 ROWS = 8192
-"""Rows turned by one rotation, and held in memory together (with their negatives)."""
+"""Rows turned by one rotation, and in memory at the same time (with their negatives)."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Orthogonal:
 def turned_weights(
     key: PRNGKeyArray, w: Float[Array, "width width"], size: int | None = None
 ) -> Float[Array, "n width"]:
-    """A Haar rotation at the mean radius, folded into the first weights; of a larger space where a size is given."""
+    """A Haar rotation scaled to the mean radius, times the first weights. `size` is a dimension above the width."""
     n = size or len(w)
     with jax.named_scope("turn"):
         return (mean_radius(n) * haar(key, n)[:, : len(w)]) @ w
@@ -70,7 +71,7 @@ def turned_weights(
 
 @cache
 def fixed_bases(width: int) -> Float[np.ndarray, "row width"]:
-    """The rows of as many orthogonal matrices as go together: the cosine transform, its columns' signs drawn once."""
+    """About `ROWS` rows of orthogonal matrices: cosine transforms with fixed random signs of their columns."""
     place = np.arange(width)
     cosines = np.cos(np.pi * (place + 0.5) * place[:, None] / width) * math.sqrt(2 / width)
     cosines[0] /= math.sqrt(2)

@@ -1,13 +1,13 @@
-"""Pruned sampling: orthogonal blocks through a network without the neurons that are as good as never on.
+"""Pruned sampling: orthogonal blocks through a network without the neurons that are almost never on.
 
-The points are those of `orthogonal`. The first block goes through the whole network as a pilot; by its α =
-mean(z)/sd(z) each layer keeps a number of neurons that is fixed for the shape (see `pruning`), and the other blocks
-go through what is left. Ordering by mean propagation's α instead of a pilot's needs no samples but loses 1 to 500
-times as much (median 6) of the dropped neurons' mean squares; by covariance propagation's it is as good, for 4·width³
-FLOPs a layer.
-`anchors=mean` adds what the exact first layer says of the deeper ones (see `chain`).
+The points are those of `orthogonal`. The first block goes through the whole network as a pilot. Each layer keeps the
+neurons with the largest α = mean(z)/sd(z) in the pilot; their number is fixed for the shape (see `pruning`). The other
+blocks go through the pruned network. The α of mean propagation needs no samples, but loses 1 to 500 times as much
+(median 6) of the dropped neurons' mean squares. The α of covariance propagation is as good as the pilot's, and costs
+4·width³ FLOPs per layer.
+`anchors=mean` corrects the deeper layers by the exact means of the first (see `chain`).
 Cost: .74 of `orthogonal`'s at 256×32, .99 at 256×8, the same below a width of 256. Its bias squared, 1e-8 at 256×32, is
-far below its variance at the floor, 2e-6.
+far below its variance at the multiplier's floor, 2e-6.
 """
 
 import math
@@ -31,7 +31,7 @@ from whest.estimator import MLPView
 class PrunedMonteCarlo:
     budget_fraction: Annotated[float, Field(gt=0, le=1)]
     pruned_share: Annotated[float, Field(ge=0, lt=1)]
-    """The share of neurons that very deep layers leave out."""
+    """The share of neurons that is left out in very deep layers."""
     anchors: Literal["none", "mean"]
     seed: int
     """Another seed draws other rotations for the same MLP."""
@@ -43,7 +43,7 @@ class PrunedMonteCarlo:
     def sample(
         self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, blocks: int, matmul: Matmul = jnp.matmul
     ) -> Float[Array, "depth width"]:
-        """Means over so many blocks, a pilot and the pruned ones."""
+        """Means over `blocks` blocks: a pilot, and the others through the pruned network."""
         width, layers = weights.shape[1], tuple(weights)
         key = jax.random.fold_in(key, self.seed)
         sums, pruned = self._pilot(layers, jax.random.fold_in(key, 0), matmul)

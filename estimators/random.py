@@ -1,6 +1,6 @@
 """Predict uniform random values in [0, 1).
 
-With truth t of mean m, the expected MSE is E[t²] − m + 1/3. Cost: one random number a neuron.
+With truth t of mean m, the expected MSE is E[t²] − m + 1/3. Cost: one random number per neuron.
 """
 
 from dataclasses import dataclass

@@ -1,12 +1,11 @@
-"""Telescoping control variate: plain Monte Carlo, corrected by what the network's mean slopes make of its inputs'
-mean.
+"""Telescoping control variate: plain Monte Carlo, corrected for the error of the sampled inputs' mean.
 
-With fixed slopes A_l and offsets b_l, every layer's mean is a linear guess plus the sampled mean of what it misses:
+With fixed slopes A_l and offsets b_l, every layer's mean is a linear guess plus the sampled mean of its error:
     Ê_l = A_l·(W_lᵀ Ê_{l−1}) + b_l + mean_s[relu(z_l) − A_l·z_l − b_l],   Ê_0 = 0 = E[x].
-b_l cancels and mean_s[z_l] = W_lᵀ·mean_s[h_{l−1}], so that Ê_l = mean_s[h_l] + A_l·W_lᵀ(Ê_{l−1} − mean_s[h_{l−1}]):
-the error of the sampled inputs' mean, carried by the chain (see `chain`). Unbiased for any A that doesn't know the
-samples; here A = Φ by mean propagation. It removes the degree-1 part of the variance, as ± pairs do for nothing: a
-reference, beaten in every round by `pruned_mc` at the same price.
+b_l cancels and mean_s[z_l] = W_lᵀ·mean_s[h_{l−1}], so Ê_l = mean_s[h_l] + A_l·W_lᵀ(Ê_{l−1} − mean_s[h_{l−1}]): the
+error of the sampled inputs' mean, carried by the chain (see `chain`). It is unbiased if A does not depend on the
+samples; here A = Φ by mean propagation. It removes the degree-1 part of the variance, as ± pairs do at no cost. It is a
+reference: `pruned_mc` is better in every round at the same cost.
 Cost: plain sampling and 6·width²·depth FLOPs.
 """
 
@@ -24,7 +23,7 @@ from estimators.parts.sizing import affordable, fall_back
 from whest.estimator import MLPView
 
 BATCH = 8192
-"""Samples held in memory together."""
+"""Samples in memory at the same time."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class Telescoping:
             return [x.sum(axis=0), *point_sums(x, tuple(weights), matmul)]
 
         with jax.named_scope("forward"):
-            sums = repeat((weights[0], *weights), batches, batch_sums)  # the inputs count as a layer of their own
+            sums = repeat((weights[0], *weights), batches, batch_sums)  # the inputs count as one more layer
         inputs, *means = [total / (rows * batches) for total in sums]
         with jax.named_scope("chain"):
             return jnp.stack(means) + carry(-inputs, weights, mean_slopes(weights))

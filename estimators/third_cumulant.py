@@ -1,14 +1,14 @@
 """Third-cumulant propagation with one number for the fourth cumulants: covariance propagation, two orders further.
 
-The chain of `cumulant_chain`, where the activations' fourth cumulants are those of an isotropic vector,
+It is the chain of `cumulant_chain`. The activations' fourth cumulants are modelled as those of an isotropic vector,
     κ_ijkl(h) = c/3·(δ_ij δ_kl + δ_ik δ_jl + δ_il δ_jk),   c = 3/(n(n+2))·Σ_ij κ_iijj(h),
-so that with G = W·Wᵀ a layer's pre-activations have κ_iiii = c·G_ii², κ_iijj = c/3·(G_ii G_jj + 2G_ij²).
+so with G = W·Wᵀ a layer's pre-activations have κ_iiii = c·G_ii², κ_iijj = c/3·(G_ii G_jj + 2G_ij²).
 
 Source: "simple" cumulant propagation (ARC, 36 terms) in the source form of the challenge's participants, with the exact
 metric G and the sphere. Cost at depth L: [3L(L−1)/2 − (L−1)] products to carry sources, 3(L−1)(L−2)/2 for their slices,
-2(L−1) for S and L−2 for G, of 2·width³ FLOPs each: 160 at L = 8, 704 at L = 16. It wins wherever that fits a tenth of
-the budget and width/depth is large: what it leaves out grows with depth/width. Below a width of about 128 the expansion
-isn't reliable. At 1024×16 it costs more than the floor, and Strassen's product pays.
+2(L−1) for S and L−2 for G, of 2·width³ FLOPs each: 160 at L = 8, 704 at L = 16. It wins if this is within a tenth of
+the budget and width/depth is large, because its error grows with depth/width. Below a width of about 128 the expansion
+isn't reliable. At 1024×16 it costs more than the multiplier's floor, so Strassen's product improves the score.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ from whest.estimator import MLPView
 @dataclass(frozen=True)
 class ScalarCore:
     c: Float[Array, ""] | None = None
-    """None: a Gaussian input, which has none."""
+    """None for a Gaussian input, whose fourth cumulants are zero."""
 
     with_k31: ClassVar[bool] = False
 
@@ -59,7 +59,7 @@ class ScalarCore:
 @dataclass(frozen=True)
 class ThirdCumulant:
     sphere: bool
-    """Carry the moments of an input on the sphere; a quarter less error at 256×8."""
+    """Propagate the moments of an input on the sphere: a quarter less error at 256×8."""
     strassen_levels: Annotated[int, Field(ge=0, le=4)]
 
     name: ClassVar[str] = "third_cumulant"

@@ -1,12 +1,12 @@
-"""Third-cumulant propagation with a number a neuron for the fourth cumulants, and two more terms of the expansion.
+"""Third-cumulant propagation with one number per neuron for the fourth cumulants, and two more terms of the expansion.
 
-`third_cumulant`, with three changes:
+It is `third_cumulant` with three changes:
     κ_ijkl(h) = ⅙·(g_i δ_ij δ_kl + 5 like it): the best such tensor has g = s·[6/(n+4)·ρ − 3/((n+2)(n+4))·Σρ], where
     ρ_i = Σ_j κ_iijj(h) and s is a fitted scale. With D = W·diag(g)·Wᵀ, a layer's pre-activations then have
     κ_iiii = D_ii G_ii, κ_iijj = (D_ii G_jj + G_ii D_jj + 4D_ij G_ij)/6 and κ_iiij = (D_ii G_ij + G_ii D_ij)/2;
     the covariances gain their κ_iiij terms, and their S·κ_iii terms.
 
-Cost: that of `third_cumulant` and one product of 2·width³ FLOPs a hidden layer. It wins where `third_cumulant` does.
+Cost: that of `third_cumulant` and one product of 2·width³ FLOPs per hidden layer. It wins where `third_cumulant` wins.
 """
 
 from dataclasses import dataclass, replace
@@ -27,18 +27,16 @@ from estimators.third_cumulant import ThirdCumulant
 from whest.estimator import MLPView
 
 TERMS = Terms(k31=1.0, skew=1.0)
-"""κ_iiij and S·κ_iii as the expansion has them."""
-
-
+"""The κ_iiij and S·κ_iii terms, with the weights of the expansion."""
 CORE_SCALE = 0.95
-"""s above: fitted once, at 256×8."""
+"""The scale s above, fitted once at 256×8."""
 
 
 @dataclass(frozen=True)
 class DiagonalCore:
     scale: float | Float[Array, ""]
     g: Vector | None = None
-    """None: a Gaussian input, which has none."""
+    """None for a Gaussian input, whose fourth cumulants are zero."""
 
     with_k31: ClassVar[bool] = False
 

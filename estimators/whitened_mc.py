@@ -1,16 +1,16 @@
-"""Whitened antithetic Monte Carlo: Gaussian points, made to have exactly the mean and covariance they should have.
+"""Whitened antithetic Monte Carlo: Gaussian points, transformed so that their mean and covariance are exact.
 
 Draw X (pairs × width), factor its Gram matrix XᵀX/pairs = RᵀR and use the ensemble ±X·R⁻¹. R⁻¹ is folded into the
-first weights. The ensemble's mean is 0 and its covariance I, so that polynomials of degree 1 and 2, and all odd ones,
-are integrated exactly, and the means scaled by E[χ_pairs]/√pairs are unbiased: about half the variance of plain
-sampling at 256×32. `anchors` does as much for layer 1, whose moments are known in closed form:
-    mean   shift its activations to the mean σ/√(2π)
-    full   map them affinely to that mean and to the arc-cosine covariance; it fits width²/2 numbers, so that it pays
-           only for ensembles far larger than that
+first weights. The ensemble's mean is 0 and its covariance I. So polynomials of degree 1 and 2, and all odd ones, are
+integrated exactly, and the means scaled by E[χ_pairs]/√pairs are unbiased: about half the variance of plain sampling at
+256×32. `anchors` does the same for the activations of layer 1, whose moments are known in closed form:
+    mean   shift them to the mean σ/√(2π)
+    full   map them affinely to that mean and to the arc-cosine covariance; this fits width²/2 numbers, so it helps only
+           for ensembles far larger than that
 Source: moment matching (e.g. Glasserman 2004, §4.5); the mirror relu(−z) = relu(z) − z halves the first layer.
-Cost: pairs·(2·depth − 1)·2·width² FLOPs, as much as one more layer for the Gram matrix, 160·width a pair for its
-normals. A reference and the base of `pruned_mc`, which does as well for less in every round. At the multiplier's floor,
-since above it a sampler's score is flat.
+Cost: pairs·(2·depth − 1)·2·width² FLOPs, the cost of one more layer for the Gram matrix, and 160·width per pair for the
+normals. It is a reference and the base of `pruned_mc`, which is as good for less in every round. It spends a tenth of
+the budget, the multiplier's floor, because above it a sampler's score does not change.
 """
 
 import math
@@ -32,9 +32,9 @@ from whest.truth.designs import mean_radius
 
 Anchors = Literal["none", "mean", "full"]
 BATCH = 8192
-"""Pairs whitened and held in memory together."""
+"""Pairs that are whitened together, and in memory at the same time."""
 JITTER = 1e-6
-"""Relative to the mean variance: keeps a covariance with dead neurons factorable."""
+"""Added to the diagonal, relative to the mean variance: a covariance with dead neurons needs it for its factor."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class WhitenedMonteCarlo:
     def sample(
         self, weights: Float[Array, "depth width width"], key: PRNGKeyArray, size: int, matmul: Matmul = jnp.matmul
     ) -> Float[Array, "depth width"]:
-        """Means over 2·width + size − 1 pairs: fewer wouldn't have a Gram matrix worth inverting."""
+        """Means over 2·width + size − 1 pairs: with fewer, the inverse of the Gram matrix is too noisy."""
         pairs = 2 * weights.shape[1] + size - 1
         batches = math.ceil(pairs / BATCH)
         rows = pairs // batches
@@ -81,13 +81,13 @@ def whitened_sums(layers: Layers, key: PRNGKeyArray, pairs: int, anchors: Anchor
 
 
 def fold_whitening(x: Float[Array, "pair width"], w: Float[Array, "width to"]) -> Float[Array, "width to"]:
-    """R⁻¹·W, with RᵀR = XᵀX/pairs: what makes X·(R⁻¹W) the whitened points through W."""
+    """R⁻¹·W, with RᵀR = XᵀX/pairs, so that X·(R⁻¹W) is the whitened points times W."""
     root = jnp.linalg.cholesky(x.T @ x / len(x))  # lower: Rᵀ
     return solve_triangular(root, w, trans="T", lower=True)
 
 
 def anchor(h: Float[Array, "row width"], w: Float[Array, "width width"], anchors: Anchors) -> Float[Array, "row width"]:
-    """Layer 1's activations, moved to the moments they are known to have."""
+    """Layer 1's activations, transformed to their known moments."""
     if anchors == "none":
         return h
     exact = first_means(w) / mean_norm_ratio(len(h) // 2)  # `sample` multiplies by the ratio
@@ -102,7 +102,7 @@ def anchor(h: Float[Array, "row width"], w: Float[Array, "width width"], anchors
 def mean_norm_ratio(pairs: int) -> float:
     """E‖x‖ of a Gaussian over that of a whitened point: E[χ_pairs]/√pairs.
 
-    X·R⁻¹ is uniform on the Stiefel manifold, so that a row's square norm is pairs·Beta(width/2, (pairs − width)/2).
+    X·R⁻¹ is uniform on the Stiefel manifold, so a row's squared norm is pairs·Beta(width/2, (pairs − width)/2).
     """
     return mean_radius(pairs) / math.sqrt(pairs)
 

@@ -1,6 +1,6 @@
 """Predict zero for every neuron.
 
-What knowing nothing scores, and what a failed estimator is scored as: the MSE is the mean square of the truth.
+It gives the score without any knowledge, and a failed estimator gets its MSE: the mean square of the truth.
 Cost: nothing.
 """
 
@@ -24,4 +24,4 @@ class Zeros:
         return jnp.zeros(weights.shape[:2])
 
     def cheaper(self) -> None:
-        """Nothing is cheaper than nothing."""
+        """None: zeros cost nothing."""

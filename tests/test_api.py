@@ -25,7 +25,7 @@ SETTINGS = ("jax_compilation_cache_dir", "jax_default_matmul_precision")
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A folder of its own, and JAX's settings put back."""
+    """A temporary folder; JAX's settings are restored afterwards."""
     monkeypatch.chdir(tmp_path)
     settings = {name: getattr(jax.config, name) for name in SETTINGS}
     yield

@@ -1,4 +1,4 @@
-"""What the documents tell people to type: each command is a real one, and the slow tests run them for real."""
+"""The commands in the documents: each one exists, and the slow tests run them."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ USE = (DOCS / "use.md").read_text()
 LONGEST_README = 130
 NOT_RUN = {
     "make test": "it is what runs this",
-    "make peer": "an environment of its own; tests/test_peer_real.py needs it",
+    "make peer": "an environment of its own; tests/isolation/test_peer_real.py needs it",
     "leaderboard=ari": "a board of the exams that aren't run here",
     "make run": "its command is the first of docs/start.md",
     "make ui": "a server; tests/test_page_browser.py and docs/start.md start it",
@@ -144,7 +144,7 @@ def test_the_readme_keeps_its_two_commands() -> None:
 
 @pytest.mark.slow
 def test_the_commands_of_readme_and_use_run(tmp_path: Path, environment: dict[str, str]) -> None:
-    """In one folder, in their order: some read what an earlier one left."""
+    """In one folder and in order, because some read the files of an earlier one."""
     typed = dict.fromkeys(indented_commands(README) + indented_commands(USE))
     commands = [command for command in typed if not any(part in command for part in NOT_RUN)]
     assert len(commands) >= 18
@@ -159,7 +159,7 @@ def test_the_commands_of_readme_and_use_run(tmp_path: Path, environment: dict[st
 
 @pytest.mark.slow
 def test_the_first_hour_from_a_fresh_clone(tmp_path: Path) -> None:
-    """Every command but the install, MLflow's server included; the estimator it ends with beats cov_prop."""
+    """Every command except the install, with MLflow's server; the last estimator is better than cov_prop."""
     command = [sys.executable, "benchmarks/first_hour.py", "--installed", "--folder", tmp_path / "hour"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]

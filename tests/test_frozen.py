@@ -1,7 +1,7 @@
-"""What must not change by accident: a score recorded under these figures stays comparable with one made tomorrow.
+"""Values that must not change by accident, so that old and new scores stay comparable.
 
-`frozen.json` holds the pins. A change that is meant (a new meter version, a new report key) replaces them in the same
-commit: `python tests/test_frozen.py` prints what the code gives now.
+`frozen.json` holds the pinned values. An intended change (a new meter version, a new report key) replaces them in the
+same commit: `python tests/test_frozen.py` prints the present values.
 """
 
 import hashlib
@@ -80,7 +80,7 @@ def flops(name: str) -> int:
 
 
 def composed(experiment: str) -> Any:
-    """What `--cfg job` shows, with a target's class and not the module it lives in."""
+    """The output of `--cfg job`, with the class of a target but without its module."""
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
         config = hydra_compose("config", [f"experiment={experiment}"] if experiment else [])

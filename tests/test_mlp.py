@@ -1,4 +1,4 @@
-"""Seeds become weights, seeds of estimators and names, bit for bit as the reference's protocols say."""
+"""Weights, seeds of estimators and names from seeds, bit for bit by the reference's protocols."""
 
 import hashlib
 import re
@@ -90,7 +90,7 @@ def test_same_seed_same_network_and_another_seed_another() -> None:
 
 
 def test_our_sampling_key_is_apart_from_every_other_stream() -> None:
-    """The key must not repeat words that the weights', the reference's or the estimator's streams begin with."""
+    """The key must not equal the first words of the streams of the weights, the reference or the estimator."""
     mlp, children = draw(5, 4, 2), np.random.SeedSequence(5).spawn(3)
     assert mlp.key_samples.dtype == np.uint32
     for child in children:
@@ -200,7 +200,7 @@ def test_non_hexadecimal_salt_is_refused_and_not_shown(monkeypatch: pytest.Monke
 
 
 def test_salt_is_never_printed() -> None:
-    """A protocol in a log line or a traceback must not give the salt away."""
+    """A protocol in a log line or a traceback must not show the salt."""
     protocol = SeedProtocol("4.0", SALT)
     assert_hides(repr(protocol), SALT)
     assert_hides(str(protocol), SALT)

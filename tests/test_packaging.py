@@ -1,4 +1,4 @@
-"""The wheel: it carries configs, estimators and suites, and runs from any folder without the checkout."""
+"""The wheel contains configs, estimators and suites, and runs from any folder without the checkout."""
 
 import os
 import subprocess
@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.places import ROOT
+
 pytestmark = pytest.mark.slow
 
 
 def execute(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run from another folder, with nothing of the checkout on the path."""
+    """Run from another folder, without the checkout on the path."""
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "FORCE_COLOR")}
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
 

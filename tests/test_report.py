@@ -1,4 +1,4 @@
-"""The report: strict JSON with every field the rules name, identities that hold, and diagnoses that stay visible."""
+"""The report: strict JSON with every field of the rules, identities between fields, and reasons of failures."""
 
 import json
 import math
@@ -55,7 +55,7 @@ TIMES = ("backend_time_s", "overhead_time_s", "residual_wall_time_s")
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Json:
-    """What `python -m whest` leaves of mean_prop on three MLPs out of five, their truth drawn in the run."""
+    """The files of `python -m whest` with mean_prop on three MLPs of five, with truth drawn in the run."""
     folder = tmp_path_factory.mktemp("run")
     choices = "dataset=fresh dataset.range=[2,5] truth=reference truth.n_samples=500 estimator=mean_prop tracking=none"
     shape = f"dataset.width={WIDTH} dataset.depth={DEPTH} dataset.seed=5 budget={BUDGET} device=cpu"
@@ -124,7 +124,7 @@ class Plugin:
 
 
 def predict(estimator: Estimator, budget: int = int(BUDGET)) -> Prediction:
-    """What the runner would have answered."""
+    """The answers that a runner would give."""
     context = SetupContext(
         width=WIDTH,
         depth=DEPTH,
@@ -269,7 +269,7 @@ def test_interrupted_run_keeps_what_was_finished() -> None:
 
 
 def timed_nodes(node: Any, place: str = "results") -> Iterator[tuple[str, Json]]:
-    """Every object that states a wall time, with where it stands."""
+    """Every object with a wall time, and its path."""
     if isinstance(node, dict):
         if node.get("wall_time_s") is not None:
             yield place, node

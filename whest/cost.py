@@ -1,4 +1,4 @@
-"""What a program cost: FLOPs by namespace and operation, and where the time went."""
+"""The cost of a program: FLOPs by namespace and operation, and where the time went."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -6,10 +6,15 @@ from dataclasses import dataclass
 
 from whest.notation import html_table, text_table
 
+MOST_ROWS = 20
+"""The number of charges shown; the others are added up in a last row."""
+UNLABELLED = "–"
+COLUMNS = ("namespace", "operation", "FLOPs", "share", "calls")
+
 
 @dataclass(frozen=True)
 class Timing:
-    """Where the wall time went: the device's work, the harness's own, and everything else the estimator did."""
+    """The parts of the wall time: the device's work, the harness's work, and everything else the estimator did."""
 
     backend_time_s: float = 0.0
     overhead_time_s: float = 0.0
@@ -22,7 +27,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Charge:
-    """What one operation cost in one namespace."""
+    """The cost of one operation in one namespace."""
 
     namespace: str
     """`jax.named_scope` names joined by dots; empty for unlabelled work."""
@@ -30,12 +35,12 @@ class Charge:
     flops: int
     calls: int
     timing: Timing | None = None
-    """Where its time went; null in a traced program, which is one whole."""
+    """Where its time went; None in a traced program, which is timed as a whole."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A program's charges, dearest first."""
+    """A program's charges, the most expensive first."""
 
     charges: tuple[Charge, ...]
 
@@ -45,12 +50,12 @@ class Cost:
 
     @property
     def by_operation(self) -> dict[str, int]:
-        """FLOPs of each operation, dearest first."""
+        """FLOPs of each operation, the most expensive first."""
         return _summed((charge.operation, charge.flops) for charge in self.charges)
 
     @property
     def by_namespace(self) -> dict[str, int]:
-        """FLOPs of each `jax.named_scope`, dearest first; '' holds unlabelled work."""
+        """FLOPs of each `jax.named_scope`, the most expensive first; '' holds unlabelled work."""
         return _summed((charge.namespace, charge.flops) for charge in self.charges)
 
     def __str__(self) -> str:
@@ -60,23 +65,8 @@ class Cost:
         return cost_html(self)
 
 
-def _summed(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
-    totals: dict[str, int] = defaultdict(int)
-    for name, flops in pairs:
-        totals[name] += flops
-    return dict(sorted(totals.items(), key=lambda item: -item[1]))
-
-
-MOST_ROWS = 20
-"""Charges shown; the rest are added up in a last row."""
-
-UNLABELLED = "–"
-
-COLUMNS = ("namespace", "operation", "FLOPs", "share", "calls")
-
-
 def cost_rows(cost: Cost) -> list[tuple[str, ...]]:
-    """The dearest charges, and all others as one."""
+    """The most expensive charges, and one row for all others."""
     total = max(cost.flops, 1)
 
     def row(namespace: str, operation: str, flops: int, calls: int) -> tuple[str, ...]:
@@ -97,6 +87,13 @@ def cost_text(cost: Cost) -> str:
 
 def cost_html(cost: Cost) -> str:
     return html_table(COLUMNS, cost_rows(cost), caption=_title(cost), left=2)
+
+
+def _summed(pairs: Iterable[tuple[str, int]]) -> dict[str, int]:
+    totals: dict[str, int] = defaultdict(int)
+    for name, flops in pairs:
+        totals[name] += flops
+    return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
 
 def _title(cost: Cost) -> str:

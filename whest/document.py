@@ -1,14 +1,177 @@
-"""`report.json` as data: what its rows, metrics and hashes are, for all who write or read one."""
+"""`report.json` as data: its types, and its rows, metrics and hashes for all who write or read one.
+
+`make schema` writes docs/report.schema.json from the types.
+"""
 
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema
+from typing_extensions import TypedDict  # before Python 3.12 pydantic refuses that of typing
+
+from whest.results import ExamResults, ImportedResults, PrequentialResults, WhiteboxResults
+from whest.schema import (
+    AriRuleJson,
+    ExamConfig,
+    FhermaRuleJson,
+    Figure,
+    ImportedConfig,
+    PrequentialConfig,
+    PrismRuleJson,
+    WhestRuleJson,
+    WhiteboxConfig,
+    says,
+)
 
 Json = dict[str, Any]
+"""A report that was read from a file: its keys are not known to be there."""
 
+
+class HostJson(TypedDict):
+    """The machine. None stands for what could not be found out."""
+
+    hostname: Annotated[str, says("The machine's name.")]
+    os: Annotated[str, says("The operating system.")]
+    platform: Annotated[str, says("The operating system with its version.")]
+    machine: Annotated[str, says("The kind of processor.")]
+    python_version: Annotated[str, says("The version of Python.")]
+    cpu_brand: Annotated[str | None, says("The processor's name.")]
+    cpu_count_logical: Annotated[int | None, says("Logical processors.")]
+    cpu_count_physical: Annotated[int | None, says("Physical processors.")]
+    ram_total_bytes: Annotated[int, says("Memory in bytes.")]
+    numpy_version: Annotated[str | None, says("The version of NumPy.")]
+    jax_version: Annotated[str | None, says("The version of JAX.")]
+    jaxlib_version: Annotated[str | None, says("The version of jaxlib.")]
+    backend: Annotated[str, says("JAX's backend: cpu, gpu or tpu.")]
+    device: Annotated[str, says("JAX's name of the device.")]
+
+
+class NamedJson(TypedDict):
+    """A task with its version."""
+
+    name: Annotated[str, says("Its name.")]
+    version: Annotated[int, says("Its version.")]
+
+
+class LimitsJson(TypedDict):
+    """What a case may spend. None is no limit."""
+
+    budget: Annotated[float, says("FLOPs.")]
+    lam: Annotated[float, says("λ: what a second of residual time costs, in FLOPs.")]
+    wall_time_limit_s: Annotated[Figure, says("Seconds.")]
+    residual_wall_time_limit_s: Annotated[Figure, says("Seconds of residual time.")]
+
+
+class ProtocolJson(TypedDict):
+    """What two runs must share for their scores to be comparable."""
+
+    task: Annotated[NamedJson, says("The task.")]
+    meter: Annotated[dict[str, Any], says("What counts FLOPs, with its version.")]
+    scoring: Annotated[WhestRuleJson | FhermaRuleJson | PrismRuleJson | AriRuleJson, says("The rule.")]
+    limits: Annotated[LimitsJson, says("What a case may spend.")]
+    dataset: NotRequired[
+        Annotated[str | dict[str, Any], says("The content of the dataset: its hash, or its identity.")]
+    ]
+    truth: NotRequired[Annotated[str | dict[str, Any], says("The sampler, or baked, or theirs. task=whitebox.")]]
+    row_length: NotRequired[Annotated[int, says("Bytes per row. task=prequential.")]]
+    seed: NotRequired[Annotated[int, says("The harness's seed. task=prequential.")]]
+    data: NotRequired[Annotated[dict[str, str], says("The hashes of text, validation set and exam. task=exam.")]]
+    grading: NotRequired[Annotated[dict[str, Any], says("How answers are graded. task=exam.")]]
+    budget_by: NotRequired[Annotated[str | dict[str, float], says("flops, or a budget in seconds. task=exam.")]]
+    imported: NotRequired[Annotated[str, says("Whose report it was. Only if it was imported.")]]
+
+
+class MetaJson(TypedDict):
+    """When and by which code."""
+
+    run_started_at_utc: Annotated[str, says("When it started, in ISO 8601.")]
+    run_finished_at_utc: Annotated[str, says("When it finished, in ISO 8601.")]
+    run_duration_s: Annotated[float, says("How long it took, in seconds.")]
+    status: Annotated[Literal["finished", "interrupted"], says("interrupted: the report has the finished cases.")]
+    whest_version: Annotated[str, says("The version of whest.")]
+    code_version: Annotated[str | None, says("The commit of the checkout. None for an installed package.")]
+    command: Annotated[str, says("The command that repeats the run.")]
+    protocol_hash: Annotated[str, says("Equal hashes: the scores are comparable.")]
+    protocol: Annotated[ProtocolJson, says("What the hash covers.")]
+
+
+class RunMetaJson(MetaJson):
+    """When, where and by which code."""
+
+    host: Annotated[HostJson, says("The machine.")]
+
+
+class ImportedMetaJson(MetaJson):
+    """When, and where as far as the imported report tells."""
+
+    host: Annotated[dict[str, Any], says("The machine, as the report states it.")]
+
+
+ImportedJson = TypedDict(
+    "ImportedJson",
+    {
+        "from": Annotated[str, says("The original's file name.")],  # no name that a class may have
+        "sha256": Annotated[str, says("The hash of the original.")],
+        "schema_version": Annotated[str, says("The original's own schema version.")],
+        "whestbench_version": Annotated[str | None, says("The version of WhestBench.")],
+        "problems": Annotated[list[str], says("Where its figures disagree with its rows.")],
+    },
+)
+
+
+class VersionedJson(TypedDict):
+    """What every report has."""
+
+    schema_version: Annotated[Literal["2.0"], says("The version of this schema.")]
+
+
+class ScoredJson(VersionedJson):
+    """What the report of every run has."""
+
+    mode: Annotated[Literal["score"], says("A run of whest.")]
+    run_meta: Annotated[RunMetaJson, says("When, where and by which code.")]
+
+
+class WhiteboxDocument(ScoredJson):
+    """A report of task=whitebox."""
+
+    run_config: Annotated[WhiteboxConfig, says("What was run.")]
+    results: Annotated[WhiteboxResults, says("What was measured.")]
+
+
+class PrequentialDocument(ScoredJson):
+    """A report of task=prequential."""
+
+    run_config: Annotated[PrequentialConfig, says("What was run.")]
+    results: Annotated[PrequentialResults, says("What was measured.")]
+
+
+class ExamDocument(ScoredJson):
+    """A report of task=exam."""
+
+    run_config: Annotated[ExamConfig, says("What was run.")]
+    results: Annotated[ExamResults, says("What was measured.")]
+
+
+class ImportedDocument(VersionedJson):
+    """A report of WhestBench, translated."""
+
+    mode: Annotated[Literal["import"], says("A report that was imported.")]
+    run_meta: Annotated[ImportedMetaJson, says("When, and where as far as the report tells.")]
+    run_config: Annotated[ImportedConfig, says("What was run.")]
+    results: Annotated[ImportedResults, says("What was measured.")]
+    imported: Annotated[ImportedJson, says("Where it came from.")]
+
+
+Document = WhiteboxDocument | PrequentialDocument | ExamDocument | ImportedDocument
+"""`report.json` as whest writes it."""
 
 REPORT, REPORT_SHA256 = "report.json", "report_sha256"
 PAGE = "report.html"
@@ -18,7 +181,7 @@ SORTED_BY = ("flop_budget", "lambda_flops_per_second", "width", "depth", "n_mlps
 """Figures of the config that are metrics too, since MLflow can't compare params by size."""
 
 
-def report_metrics(report: Json) -> dict[str, float]:
+def report_metrics(report: Mapping[str, Any]) -> dict[str, float]:
     """The metrics a report is logged with: every number of its suite, and those of its config that people sort by."""
     results, rows = report["results"], case_rows(report["results"])
     suite = {name: value for name, value in results.items() if _is_number(value) and name != "peak_memory_bytes"}
@@ -31,30 +194,30 @@ def report_metrics(report: Json) -> dict[str, float]:
     return {name: float(value) for name, value in (suite | failures | config | spent).items()}
 
 
-def task_name(report: Json) -> str:
+def task_name(report: Mapping[str, Any]) -> str:
     protocol = report.get("run_meta", {}).get("protocol", {})
     return str(protocol.get("task", {}).get("name", "whitebox"))
 
 
-def case_rows(results: Json) -> list[Json]:
+def case_rows(results: Mapping[str, Any]) -> list[Json]:
     """A report's rows, one a case: white-box reports call them by the reference's own name."""
     rows: list[Json] = results.get("per_mlp", results.get("per_case")) or []
     return rows
 
 
-def case_key(row: Json) -> tuple[int, str]:
+def case_key(row: Mapping[str, Any]) -> tuple[int, str]:
     """A case's place and name, by which runs are paired."""
     index, name = ("mlp_index", "mlp_name") if "mlp_name" in row else ("case_index", "case_name")
     return row[index], row[name]
 
 
-def has_failed(row: Json) -> bool:
+def has_failed(row: Mapping[str, Any]) -> bool:
     """Whether a case was scored as failed: it has an error code, or one of its `…_exhausted` flags is true."""
     flags = (value for key, value in row.items() if key.endswith("_exhausted"))
     return row.get("error_code") is not None or any(value is True for value in flags)
 
 
-def case_score(results: Json) -> Json:
+def case_score(results: Mapping[str, Any]) -> Json:
     """The figure of a row that shows its part in the score: its field, its label, what a case is, which way is better.
 
     Reports of old tell less of it.
@@ -64,7 +227,7 @@ def case_score(results: Json) -> Json:
     return {"unit": "MLP", "direction": direction, **told}
 
 
-def front_of(results: Json) -> Json:
+def front_of(results: Mapping[str, Any]) -> Json:
     """The run as a point of error against compute: measure, error, error_se, compute."""
     known = {
         "measure": "final-layer MSE",
@@ -75,7 +238,7 @@ def front_of(results: Json) -> Json:
     return results.get("front", known)
 
 
-def n_failed(results: Json) -> int:
+def n_failed(results: Mapping[str, Any]) -> int:
     """How many cases failed."""
     return int(results.get("n_failed_mlps", results.get("n_failed_cases")) or 0)
 
@@ -114,3 +277,37 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+SCHEMA_TITLE = "report.json of whest"
+SCHEMA_NOTE = (
+    "One run of whest, or one imported report. mode and run_config.task tell which of the four documents it is. "
+    "A rule or a task of your own adds keys that this schema does not know."
+)
+FAMILIES = {"^family/": {"type": "number", "description": "Right answers of one family of questions, in per cent."}}
+"""The keys of an exam's results that only its questions can name."""
+
+
+@cache
+def document_adapter() -> TypeAdapter[Document]:
+    """Checks a document against its types. No other keys are allowed, and no conversions."""
+    return TypeAdapter(Document, config=ConfigDict(extra="forbid", strict=True))
+
+
+class _Untitled(GenerateJsonSchema):
+    """Without a title per key, which would only repeat the key."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+
+def json_schema() -> Json:
+    """The JSON Schema of `report.json`."""
+    schema = document_adapter().json_schema(schema_generator=_Untitled)
+    schema["$defs"]["ExamResults"]["patternProperties"] = FAMILIES
+    head = {"$schema": _Untitled.schema_dialect, "title": SCHEMA_TITLE, "description": SCHEMA_NOTE}
+    return {**head, **schema}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n")

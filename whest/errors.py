@@ -1,21 +1,21 @@
-"""The errors a person can mend: each message names the key, the value and the remedy."""
+"""Errors that the user can repair: each message names the key, the value and the remedy."""
 
 
 class WhestError(Exception):
-    """Something the user can act on; shown without a traceback."""
+    """An error that the user can repair; shown without a traceback."""
 
     exit_code = 1
 
 
 class ConfigError(WhestError):
-    """The configuration is wrong: refused before any work starts."""
+    """The config is wrong; it is refused before any work starts."""
 
     exit_code = 2
 
 
 class UnmeterableError(WhestError):
-    """The program contains something whose cost can't be known, so it can't be scored."""
+    """The program has an operation of unknown cost, so it can't be scored."""
 
 
 class JobFailedError(WhestError):
-    """A job that left its report but no valid score; raised so that a sweep counts it as failed."""
+    """A job wrote its report but has no valid score; raised so that a sweep counts it as failed."""

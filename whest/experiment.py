@@ -121,8 +121,9 @@ def draw(report: AnyReport, folder: Path) -> None:
 def save_run_page(report: AnyReport, folder: Path) -> None:
     """Write report.html beside report.json. If that fails, warn only: the report is already saved."""
     try:
-        parts = report.view.page(report.document, report)
-        save_page(run_page(report.document, parts, composed_config(folder)), folder / PAGE)
+        document = report.to_json()
+        parts = report.view.page(document, report)
+        save_page(run_page(document, parts, composed_config(folder)), folder / PAGE)
     except Exception as error:
         LOG.warning("%s could not be made (%s: %s); the report is saved", folder / PAGE, type(error).__name__, error)
 

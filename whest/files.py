@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 import hashlib
 import io
@@ -14,7 +14,7 @@ DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Arrays with their digest in front, whole or not at all."""
+    """Write arrays with their digest in front, completely or not at all."""
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     content = buffer.getvalue()
@@ -22,6 +22,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
+    """Arrays from `write_arrays`; None if the file is missing or damaged."""
     try:
         stored = path.read_bytes()
     except OSError:
@@ -34,7 +35,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a whole file or nothing: into a neighbour first, then moved over the name."""
+    """Write a temporary file in the same folder, then move it over the name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, neighbour = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

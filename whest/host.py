@@ -1,4 +1,4 @@
-"""The machine and the code a run came from."""
+"""The machine and the version of the code that made a run."""
 
 import os
 import platform
@@ -7,15 +7,16 @@ import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+
+from whest.document import HostJson
 
 PACKAGE = Path(__file__).parent
-"""Where whest's own code is."""
+"""The folder of whest's own code."""
 
 
 @cache
-def describe_host() -> dict[str, Any]:
-    """The report's `run_meta.host`; what can't be found out is null."""
+def describe_host() -> HostJson:
+    """The report's `run_meta.host`. A value that can't be found is None."""
     import jax
     import psutil
 
@@ -40,7 +41,7 @@ def describe_host() -> dict[str, Any]:
 
 @cache
 def code_version() -> str | None:
-    """The checkout's commit, marked when files differ from it; null for an installed package."""
+    """The checkout's commit, marked as dirty if files differ from it; None for an installed package."""
     root = PACKAGE.parent
     if not (root / ".git").exists():
         return None
@@ -57,6 +58,12 @@ def code_version() -> str | None:
     return described.stdout.strip() or None
 
 
+def is_users_code(filename: str) -> bool:
+    """Whether a traceback's frame is in the user's own file: not in whest and not in an installed library."""
+    path = Path(filename)
+    return "site-packages" not in path.parts and not path.is_relative_to(PACKAGE)
+
+
 def _cpu_brand() -> str | None:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -70,9 +77,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def is_users_code(filename: str) -> bool:
-    """Whether a traceback's frame lies in the user's own file: neither ours nor an installed library's."""
-    path = Path(filename)
-    return "site-packages" not in path.parts and not path.is_relative_to(PACKAGE)

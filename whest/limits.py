@@ -1,11 +1,11 @@
-"""Limits: what a case may spend, and what a worker may take."""
+"""The limits of a case and of a worker."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Limits:
-    """A round's rulebook: what a case may spend. A null cap is off."""
+    """What one case may spend under the rules of a round. None means no limit."""
 
     budget: float
     lam: float
@@ -15,7 +15,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class WorkerLimits:
-    """What a worker may take; null is no limit."""
+    """The time and memory that a worker may use. None means no limit."""
 
     wall_time_limit_s: float | None
     setup_timeout_s: float | None

@@ -1,8 +1,8 @@
-"""MLPs from seeds: the weights an estimator is given, its own randomness, and the name people call it by.
+"""MLPs from seeds: the weights, the estimator's seed and the name of each network.
 
 A bias-free ReLU MLP maps ``x ~ N(0, I)`` through ``h_l = relu(h_{l-1} @ W_l)``, with ``W_l`` of shape (width, width)
-and entries N(0, 2/width). A *seed protocol* says how one integer becomes weights, a sampling stream and ``mlp.seed``;
-protocols are reproduced bit for bit in NumPy, so a dataset is its list of seeds.
+and entries N(0, 2/width). A *seed protocol* derives the weights, a sampling stream and ``mlp.seed`` from one integer.
+The protocols are reproduced bit for bit in NumPy, so a list of seeds is enough to store a dataset.
 """
 
 import hashlib
@@ -19,16 +19,14 @@ from jaxtyping import Float
 from whest.errors import ConfigError
 
 Version = Literal["2.0", "3.0", "4.0"]
-
 SEED_PROTOCOL_NAMES: dict[Version, str] = {
     "2.0": "whestbench_seedsequence_hierarchy",
     "3.0": "whestbench_explicit_per_mlp_seeds",
     "4.0": "whestbench_kdf_per_mlp_seeds",
 }
-"""What dataset files and reports call each protocol."""
+"""The name of each protocol in dataset files and reports."""
 
 VERSIONS: tuple[Version, ...] = tuple(SEED_PROTOCOL_NAMES)
-
 SALT_VARIABLE = "WHEST_SEED_SALT"
 
 
@@ -38,10 +36,10 @@ class MLP:
 
     weights: Float[np.ndarray, "depth width width"]
     seed: int
-    """The estimator's own seed, ``mlp.seed`` in its hands (32 bits)."""
+    """The estimator's own seed (32 bits), which it reads as ``mlp.seed``."""
     name: str
     sample_stream: np.random.SeedSequence
-    """Where the reference's truth draws its samples from."""
+    """The stream from which `truth=reference` draws its samples."""
 
     @property
     def depth(self) -> int:
@@ -53,7 +51,7 @@ class MLP:
 
     @property
     def key_samples(self) -> np.ndarray:
-        """The Threefry key of our own samplers: a child of the sampling stream, apart from the reference's draws."""
+        """The Threefry key of the other samplers: a child of the sampling stream, apart from the reference's draws."""
         stream = self.sample_stream
         return np.random.SeedSequence(stream.entropy, spawn_key=(*stream.spawn_key, 0)).generate_state(2)
 
@@ -69,7 +67,7 @@ class Streams:
 
 @dataclass(frozen=True)
 class SeedProtocol:
-    """How seeds become networks. Protocol 4.0 hides the estimator's seed behind a secret salt."""
+    """How networks are derived from seeds. Protocol 4.0 hides the estimator's seed behind a secret salt."""
 
     version: Version = "3.0"
     salt: bytes | None = field(default=None, repr=False)
@@ -91,11 +89,11 @@ class SeedProtocol:
 
     @property
     def salt_digest(self) -> str | None:
-        """What may be published of the salt."""
+        """The sha256 of the salt, which may be published."""
         return hashlib.sha256(self.salt).hexdigest() if self.salt is not None else None
 
     def streams(self, mlp_seed: int) -> Streams:
-        """Split one dataset row's seed (protocols 3.0 and 4.0; 2.0 has one root for all, see `legacy_streams`)."""
+        """The streams of one row's seed (protocols 3.0 and 4.0; 2.0 has one root for all, see `legacy_streams`)."""
         if self.version == "2.0":
             raise ConfigError("seed protocol 2.0 derives every MLP from one root seed: use dataset=fresh")
         weights, samples, estimator = np.random.SeedSequence(mlp_seed).spawn(3)
@@ -129,12 +127,12 @@ def salted_protocol(salt_digest: str, salt_hex: str | None = None) -> SeedProtoc
 
 
 def legacy_streams(root_seed: int, n_mlps: int) -> list[Streams]:
-    """Protocol 2.0: one root seed, three streams an MLP in order."""
+    """Protocol 2.0: one root seed, and three streams per MLP in order."""
     return [legacy_stream(root_seed, index) for index in range(n_mlps)]
 
 
 def legacy_stream(root_seed: int, index: int) -> Streams:
-    """One MLP's three streams: the root's children 3i, 3i+1 and 3i+2, whatever their number."""
+    """One MLP's three streams: the root's children 3i, 3i+1 and 3i+2. They do not depend on the number of MLPs."""
     weights, samples, est = (np.random.SeedSequence(root_seed, spawn_key=(3 * index + k,)) for k in range(3))
     return Streams(weights, samples, int(est.generate_state(1)[0]))
 
@@ -151,7 +149,7 @@ def draw_mlp(streams: Streams, width: int, depth: int, name: str) -> MLP:
 
 
 def slug(seed: int) -> str:
-    """A person's name for a seed. The slugs depend on faker's word lists, hence its pinned version."""
+    """A person's name for a seed. It depends on faker's word lists, so faker's version is pinned."""
     from faker import Faker
 
     fake = Faker()
@@ -161,7 +159,7 @@ def slug(seed: int) -> str:
 
 
 def distinct_names(seeds: Iterable[int]) -> list[str]:
-    """One name a seed; a repeated name gets -2, -3 … in index order."""
+    """One name per seed; a repeated name gets -2, -3 … in index order."""
     seen: Counter[str] = Counter()
     names = []
     for base in map(slug, seeds):

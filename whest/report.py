@@ -13,13 +13,14 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from whest.cost import Charge, Timing
-from whest.document import REPORT, Json, strict_json
+from whest.document import REPORT, Document, Json, strict_json
 from whest.files import write_atomically
 from whest.host import describe_host
 from whest.limits import Limits
+from whest.schema import EstimatorBreakdownJson, NamespaceJson, PartTimesJson, SpentJson, TimesJson
 from whest.scoring.score import Score
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = "2.0"
 Row = tuple[str, str, str]
 """A figure's name, its value, a remark."""
-NO_TIMES = dict.fromkeys(("wall_time_s", "backend_time_s", "overhead_time_s", "residual_wall_time_s"))
+
+NO_TIMES = PartTimesJson(wall_time_s=None, backend_time_s=None, overhead_time_s=None, residual_wall_time_s=None)
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Report(ABC, Generic[CaseT, ScoreT]):
         """Whether the estimator raised or returned something invalid."""
 
     @abstractmethod
-    def results(self) -> Json:
+    def results(self) -> Mapping[str, Any]:
         """The task's own part of `results`: rows as `per_mlp` or `per_case`, and `failure_breakdown` with `error`."""
 
     def series(self) -> dict[str, Sequence[float]]:
@@ -146,7 +148,7 @@ class Report(ABC, Generic[CaseT, ScoreT]):
         return {}
 
     @cached_property
-    def document(self) -> Json:
+    def document(self) -> Document:
         """The content of `report.json`. It is built once, so the file, the page and MLflow agree."""
         meta = asdict(self.meta)
         for stamp in ("run_started_at_utc", "run_finished_at_utc"):
@@ -160,12 +162,12 @@ class Report(ABC, Generic[CaseT, ScoreT]):
             "run_config": self.config,
             "results": {**figures, **shared, "peak_memory_bytes": peak_memory_bytes(), **self.results()},
         }
-        strict: Json = strict_json(document)
+        strict: Document = strict_json(document)
         return strict
 
     def to_json(self) -> Json:
         """The content of `report.json`. It is the same object each time, so copy it before you change it."""
-        return self.document
+        return cast(Json, self.document)
 
     def table(self) -> "DataFrame":
         """One row per case, figures as numbers."""
@@ -196,16 +198,21 @@ def save_report(report: AnyReport, folder: Path) -> Path:
     return path
 
 
-def timing_json(timing: Timing) -> Json:
-    return {"wall_time_s": timing.wall_time_s, **asdict(timing)}
+def timing_json(timing: Timing) -> TimesJson:
+    return {
+        "wall_time_s": timing.wall_time_s,
+        "backend_time_s": timing.backend_time_s,
+        "overhead_time_s": timing.overhead_time_s,
+        "residual_wall_time_s": timing.residual_wall_time_s,
+    }
 
 
-def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[Timing]) -> Json:
+def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[Timing]) -> EstimatorBreakdownJson:
     """FLOPs and time by namespace and operation. A traced program runs as a whole, so its parts have no times."""
     rows: dict[str, dict[str, list[Charge]]] = defaultdict(lambda: defaultdict(list))
     for charge in (charge for case in charges for charge in case):
         rows[f"estimator.{charge.namespace or 'estimator-client'}"][charge.operation].append(charge)
-    namespaces = {
+    namespaces: dict[str, NamespaceJson] = {
         namespace: {
             **_spent([charge for operation in operations.values() for charge in operation]),
             "operations": {name: _spent(operation) for name, operation in operations.items()},
@@ -216,7 +223,7 @@ def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[T
     return {"flops_used": flops, **timing_json(_sum_timings(timings)), "by_namespace": namespaces}
 
 
-def _spent(charges: Sequence[Charge]) -> Json:
+def _spent(charges: Sequence[Charge]) -> SpentJson:
     timings = [charge.timing for charge in charges if charge.timing is not None]
     return {
         "flops_used": sum(charge.flops for charge in charges),

@@ -1,9 +1,9 @@
-"""A known error of one layer's sampled means, carried to the layers after it.
+"""The known error of one layer's sampled means, carried to the layers after it.
 
-Where E[h_m] is known and the sample's mean is off by d_m = E[h_m] − mean(h_m), the deeper means are off by about
+If E[h_m] is known and the sampled mean has the error d_m = E[h_m] − mean(h_m), the deeper means have an error of about
     d_l = Φ_l ∘ (W_lᵀ d_{l−1}),
-Φ_l the chance that a neuron is on: the mean slope of its ReLU. Added to the sampled means this is a control variate;
-for any fixed Φ it leaves their expectation alone. Cost: 2·width² FLOPs a layer.
+where Φ_l is the probability that a neuron is on: the mean slope of its ReLU. Added to the sampled means, this is a
+control variate. For any fixed Φ it does not change their expectation. Cost: 2·width² FLOPs per layer.
 """
 
 import math
@@ -17,7 +17,7 @@ from estimators.parts.gaussian import rectify
 
 
 def mean_slopes(weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
-    """Φ of every neuron by mean propagation, which knows nothing of the samples."""
+    """Φ of every neuron by mean propagation, which does not depend on the samples."""
     mean, variance = jnp.zeros(weights.shape[1]), jnp.ones(weights.shape[1])
     slopes = []
     for w in weights:
@@ -29,7 +29,7 @@ def mean_slopes(weights: Float[Array, "depth width width"]) -> Float[Array, "dep
 def carry(
     error: Float[Array, " width"], weights: Float[Array, "layer width width"], slopes: Float[Array, "layer width"]
 ) -> Float[Array, "layer width"]:
-    """What an error before these layers becomes after each of them."""
+    """The error after each of these layers, from the error before them."""
     errors = []
     for w, slope in zip(weights, slopes, strict=True):
         error = slope * (error @ w)
@@ -48,10 +48,11 @@ def anchored(
     known: Float[Array, "known width"] | None = None,
     shares: Sequence[float] = (1.0,),
 ) -> Float[Array, "depth width"]:
-    """Sampled means, corrected by what is known of the first layers.
+    """Sampled means, corrected by the known means of the first layers.
 
-    By default that is layer 1's exact means. An analytic method knows more of them, the worse the deeper: of what the
-    k-th layer adds to the difference between its means and the sampled ones, the k-th share is believed.
+    By default these are layer 1's exact means. An analytic method gives the means of more layers, but its error grows
+    with depth. So what the k-th layer adds to the difference between known and sampled means is multiplied by the k-th
+    of `shares`.
     """
     with jax.named_scope("chain"):
         first = first_means(weights[0])[None] if known is None else known

@@ -1,10 +1,10 @@
 """Third-cumulant propagation: mean, covariance and third cumulants, with a model of the fourth, layer by layer.
 
-One layer, for z = W·h and its joint cumulants: the sources of κ₃ are carried (see `sources`), the ReLU's moments
-expanded in cumulants (see `cumulants`), the old sources gated by Φ and a new one born. Of the fourth cumulants only a
-*core* is kept, a few numbers that stand for the whole tensor; which core is what tells the estimators apart. The last
-layer needs means alone, and so the variances, κ_iii and κ_iiii. With `sphere` the chain carries moments of an input on
-the sphere.
+The steps of one layer, for z = W·h and its joint cumulants: the sources of κ₃ are carried (see `sources`), the ReLU's
+moments are expanded in cumulants (see `cumulants`), the old sources are multiplied by Φ, and a new source is added. Of
+the fourth cumulants only a *core* is kept: a few numbers that model the whole tensor. The estimators differ in their
+core. The last layer needs only means, and so only variances, κ_iii and κ_iiii. With `sphere` the chain propagates the
+moments of an input on the sphere.
 """
 
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Core(Protocol):
     """A model of the activations' fourth cumulants."""
 
     with_k31: ClassVar[bool]
-    """Whether it asks for κ_iiij of the activations."""
+    """Whether it needs κ_iiij of the activations."""
 
     def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
         """The fourth cumulants of z = W·h; `gram` is W·Wᵀ."""
@@ -47,7 +47,7 @@ class Core(Protocol):
         ...
 
     def feed(self, relu: Relu, gram: Square) -> Feed | None:
-        """What the fourth cumulants add to the third."""
+        """The part of the third cumulants that comes from the fourth."""
         ...
 
     def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "Core":
@@ -57,11 +57,11 @@ class Core(Protocol):
 
 @dataclass(frozen=True)
 class State:
-    """What one layer hands to the next."""
+    """The values that one layer passes to the next."""
 
     mean: Vector
     covariance: Square | None
-    """None for the identity, the input's."""
+    """None for the identity, which is the input's covariance."""
     third: Third
     core: Core
 
@@ -86,7 +86,7 @@ def propagate(
 
 
 def layer(state: State, w: Square, terms: Terms, sphere: bool, product: Product) -> State:
-    """One hidden layer: the cumulants of its pre-activations, its ReLU, and what is left for the next."""
+    """One hidden layer: the cumulants of its pre-activations, its ReLU, and the state for the next layer."""
     mean = w @ state.mean
     with jax.named_scope("covariance"):
         gram = product(w, w.T)
@@ -113,7 +113,7 @@ def layer(state: State, w: Square, terms: Terms, sphere: bool, product: Product)
 
 
 def last_mean(state: State, w: Square, product: Product) -> Vector:
-    """The last layer's mean activations, which need no joint cumulant."""
+    """The last layer's mean activations, which need no joint cumulants."""
     with jax.named_scope("last"):
         correlated = w if state.covariance is None else product(w, state.covariance)
         wick = wick_numbers(w @ state.mean, jnp.sum(correlated * w, axis=1))

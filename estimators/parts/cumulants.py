@@ -1,11 +1,12 @@
-"""Moments and cumulants of one layer, to third order exactly and to fourth on the slices that matter.
+"""Moments and cumulants of one layer: all of the third order, and the important slices of the fourth.
 
-Pre-activations z have a covariance S and joint cumulants κ; h = relu(z). Expanding in the cumulants, w from `wick`,
+Pre-activations z have a covariance S and joint cumulants κ; h = relu(z). The expansion in the cumulants, with w from
+`wick`, is
     E[h_i^p]            = w(0,p) + κ_iii·w(3,p)/6 + κ_iiii·w(4,p)/24
     Cov(h_i^a, h_j^b)   = S·w(1,a)w(1,b) + ½κ_ijj·w(1,a)w(2,b) + ½κ_iij·w(2,a)w(1,b) + (½S² + ¼κ_iijj)·w(2,a)w(2,b)
-with S, κ taken at (i, j) and i ≠ j: the closure that ARC's cumulant propagation calls simple. `Terms` lists further
-terms of the same expansion, each with a weight of its own. The cumulants of h follow from its moments.
-Cost: some hundred FLOPs a pair of neurons, no product of matrices.
+with S, κ taken at (i, j) and i ≠ j: the closure that ARC's cumulant propagation calls simple. `Terms` lists more terms
+of the same expansion, each with its own weight. The cumulants of h follow from its moments.
+Cost: some hundred FLOPs per pair of neurons, and no product of matrices.
 """
 
 from typing import NamedTuple
@@ -23,16 +24,16 @@ Moments = tuple[Vector, Vector, Vector, Vector]
 
 
 class Fourth(NamedTuple):
-    """Fourth cumulants of pre-activations, off the diagonal in the matrices."""
+    """Fourth cumulants of pre-activations. The matrices hold them off the diagonal."""
 
     k4: Vector
     """κ_iiii."""
     k22: Square
     """κ_iijj."""
     k31: Square | None = None
-    """κ_iiij, where a term asks for it."""
+    """κ_iiij, if a term needs it."""
     core: Square | None = None
-    """W·B·Wᵀ of a core B that is a matrix; κ_ijkl is then the mean over pairings of core ⊗ W·Wᵀ."""
+    """W·B·Wᵀ if the core is a matrix B; then κ_ijkl is the mean over pairings of core ⊗ W·Wᵀ."""
 
 
 Weight = float | Float[Array, ""] | None
@@ -40,7 +41,7 @@ Weight = float | Float[Array, ""] | None
 
 
 class Terms(NamedTuple):
-    """Weights of terms beyond the simple closure; 1 is the expansion's own. With (i ↔ j) for what symmetry adds:"""
+    """Weights of terms beyond the simple closure; 1 is the expansion's own weight. (i ↔ j) is the symmetric term."""
 
     k31: Weight = None
     """⅙·κ_iiij·w(3,a)w(1,b) + (i ↔ j)."""
@@ -61,7 +62,7 @@ class Terms(NamedTuple):
 
 
 class Inputs(NamedTuple):
-    """Joint cumulants of a layer's pre-activations, off the diagonal in the matrices."""
+    """Joint cumulants of a layer's pre-activations. The matrices hold them off the diagonal."""
 
     covariance: Square
     k3: Vector
@@ -72,7 +73,7 @@ class Inputs(NamedTuple):
 
 
 class Joint(NamedTuple):
-    """Cov(h_i, h_j), Cov(h_i², h_j) and Cov(h_i², h_j²), zero on the diagonal; Cov(h_i³, h_j) where it is asked for."""
+    """Cov(h_i, h_j), Cov(h_i², h_j) and Cov(h_i², h_j²), zero on the diagonal; Cov(h_i³, h_j) if it is needed."""
 
     q11: Square
     q21: Square
@@ -81,7 +82,7 @@ class Joint(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Cumulants of a layer's activations; the covariance with its diagonal, the other matrices without."""
+    """Cumulants of a layer's activations. Only the covariance includes its diagonal."""
 
     mean: Vector
     covariance: Square
@@ -93,7 +94,7 @@ class Outputs(NamedTuple):
 
 
 class Relu(NamedTuple):
-    """One layer's activation: what went in, and what came out."""
+    """One layer's ReLU: its inputs and outputs."""
 
     wick: Wick
     inputs: Inputs
@@ -118,7 +119,7 @@ def joint_moments(wick: Wick, inputs: Inputs, terms: Terms, with_31: bool = Fals
 
 
 def _covariance(wick: Wick, inputs: Inputs, terms: Terms, a: int, b: int) -> Square:
-    """Cov(h_i^a, h_j^b); every factor has a zero diagonal, and so has the sum."""
+    """Cov(h_i^a, h_j^b). Every term has a zero diagonal, so the sum has one too."""
     s, k3, k21, fourth = inputs
 
     def weigh(k: int, j: int) -> Square:
@@ -147,7 +148,7 @@ def _covariance(wick: Wick, inputs: Inputs, terms: Terms, a: int, b: int) -> Squ
 
 
 def moments_on_sphere(moments: Moments, joint: Joint) -> tuple[Moments, Joint]:
-    """A first layer's Gaussian moments as those of an input on the sphere: degree p divided by a_p."""
+    """A first layer's moments for an input on the sphere: the Gaussian moments of degree p divided by a_p."""
     m1, m2, m3, _ = moments
     turned = Joint(
         off_diagonal(on_sphere(joint.q11, m1, m1, (1, 1))),

@@ -1,7 +1,7 @@
-"""Points through a network, and their sums: what every sampler here shares.
+"""Sums of activations over points: shared by all samplers.
 
-Layers are a list of matrices that may be rectangular, because pruned ones are; `matmul` may be any product, Strassen's
-for one. Points come in pairs ±x that share work: relu(−z) = relu(z) − z, hence relu(−z)·W₂ = relu(z)·W₂ − z·W₂.
+Layers are a list of matrices. They may be rectangular, because pruned ones are. `matmul` may be any product, e.g.
+Strassen's. Points come in pairs ±x that share work: relu(−z) = relu(z) − z, so relu(−z)·W₂ = relu(z)·W₂ − z·W₂.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 Matmul = Callable[[Float[Array, "m k"], Float[Array, "k n"]], Float[Array, "m n"]]
 Layers = Sequence[Float[Array, "from to"]]
 Sums = list[Float[Array, " to"]]
-"""One vector a layer: activations summed over points."""
+"""One vector per layer: activations summed over points."""
 
 
 def add(left: Sums, right: Sums) -> Sums:
@@ -25,7 +25,7 @@ def nothing(layers: Layers) -> Sums:
 
 
 def repeat(layers: Layers, times: int, sums_of: Callable[[Array], Sums], inputs: Array | None = None) -> Sums:
-    """Sums added up over so many rounds of a loop; a round is given its index, or its piece of the inputs."""
+    """The total over `times` rounds of a loop. Each round gets its index, or its part of the inputs."""
     rounds = jnp.arange(times) if inputs is None else inputs
     total, _ = jax.lax.scan(lambda sums, item: (add(sums, sums_of(item)), None), nothing(layers), rounds, length=times)
     return total
@@ -46,9 +46,9 @@ def pair_sums(
     matmul: Matmul = jnp.matmul,
     z_next: Float[Array, "row next"] | None = None,
 ) -> Sums:
-    """Activation sums over the points behind z, the first layer's inputs, and over their negatives.
+    """Activation sums over points and their negatives. z is the first layer's pre-activation at the points.
 
-    z_next is z through the second weights, where that is cheaper to come by than a second half of its product.
+    z_next is z times the second weights, if there is a cheaper way to get it than a product.
     """
     on = jax.nn.relu(z)
     first = jnp.abs(z).sum(axis=0)  # relu(z) + relu(−z)

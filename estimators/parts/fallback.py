@@ -1,8 +1,8 @@
-"""What an estimator does where the budget is too small for it: the next cheaper method that fits, down to zeros.
+"""The fallback of an estimator that costs more than the budget: the next cheaper method that fits, down to zeros.
 
-Every method here knows its next cheaper one; the first whose metered cost is within the budget answers, inside
-`jax.named_scope("fallback.<name>")`, so that a report's namespaces say who did. The meter reads shapes alone, so the
-choice is made while tracing and costs nothing; a price is remembered for its method and shape.
+Every method here names its next cheaper one. The first method whose metered cost is within the budget answers. It runs
+inside `jax.named_scope("fallback.<name>")`, so a report's namespaces show which method answered. The meter reads only
+shapes, so the choice is made while tracing and costs nothing. The cost of each method and shape is remembered.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ from whest.metering import meter
 
 
 class Affordable(Protocol):
-    """A method with a price and, unless it is free, a cheaper one to fall back to. Frozen, so that it can be a key."""
+    """A method with a cost and, unless it is free, a cheaper method. It is hashable, to be a key of `price`'s cache."""
 
     @property
     def name(self) -> str: ...
@@ -30,7 +30,7 @@ class Affordable(Protocol):
 def predict_within(
     budget: int, method: Affordable, weights: Float[Array, "depth width width"]
 ) -> Float[Array, "depth width"]:
-    """The answer of the first method, from this one down, that the budget allows."""
+    """The answer of `method`, or of the first cheaper one that is within the budget."""
     if affordable(budget, method, weights.shape, str(weights.dtype)) is method:
         return method.means(weights)
     return fall_back(budget, method, weights)
@@ -39,7 +39,7 @@ def predict_within(
 def fall_back(
     budget: int, method: Affordable, weights: Float[Array, "depth width width"]
 ) -> Float[Array, "depth width"]:
-    """The same, said in the report even where it is the first method itself: it stands in for another."""
+    """Like `predict_within`, but the report always shows a fallback: `method` itself replaces another estimator."""
     chosen = affordable(budget, method, weights.shape, str(weights.dtype))
     with jax.named_scope(f"fallback.{chosen.name}"):
         return chosen.means(weights)

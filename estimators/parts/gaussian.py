@@ -1,4 +1,4 @@
-"""Moments of a rectified Gaussian, which the analytic estimators share.
+"""Moments of a rectified Gaussian, shared by the analytic estimators.
 
 For Z ~ N(μ, σ²) and α = μ/σ, with φ and Φ the standard normal density and distribution:
     E[relu Z] = μ·Φ(α) + σ·φ(α),   E[relu(Z)²] = (μ² + σ²)·Φ(α) + μσ·φ(α).
@@ -12,16 +12,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 SMALLEST_VARIANCE = 1e-10
-"""A neuron that is never, or always, on the same side keeps this much spread, so that α stays finite."""
+"""The smallest variance of a neuron's input, so that α stays finite."""
 
 
 class Rectified(NamedTuple):
-    """What a layer's Gaussian inputs become."""
+    """The moments of a layer's activations, for Gaussian inputs."""
 
     mean: Float[Array, " width"]
     variance: Float[Array, " width"]
     gain: Float[Array, " width"]
-    """Φ(α): the chance that a neuron is on, and the slope of its mean in μ."""
+    """Φ(α): the probability that a neuron is on, and the derivative of its mean by μ."""
 
 
 def rectify(mean: Float[Array, " width"], variance: Float[Array, " width"]) -> Rectified:

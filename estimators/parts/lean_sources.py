@@ -1,13 +1,13 @@
-"""Third cumulants in lean sources: two matrices to carry instead of three, and four products a source instead of six.
+"""Third cumulants in lean sources: two matrices to carry instead of three, and four products per source instead of six.
 
-Of a source's three matrices (see `sources`) M is nearly determined by the other two. At birth, where P = I,
+Of a source's three matrices (see `sources`), M is nearly determined by the other two. At birth, where P = I,
     M = 3·A·diag(e) + diag(s) + R,   e = 2(E[h] − mean·Φ),
-with R the terms of higher order, of which its `RANK` largest directions Z·Lᵀ are kept (a range finder after one power
-iteration). All three parts stay what they are on the way: M = 3·A·diag(e) + P·diag(s) + Z·Lᵀ, so that A, P and the
-narrow Z travel, and in the slices M folds into the factors of A and P.
-Cost with s sources: 2 products of n×n matrices each to carry them and 2 each for the slice κ_iij. What is left out of R
-costs 5 % of the error at 256×8. From the 4u form of the challenge's participants; the range finder is that of N. Halko,
-P.-G. Martinsson and J. Tropp 2011.
+with R the terms of higher order. Only its `RANK` largest directions Z·Lᵀ are kept (a range finder after one power
+iteration). The form stays the same in later layers: M = 3·A·diag(e) + P·diag(s) + Z·Lᵀ. So only A, P and the narrow Z
+are carried, and in the slices M becomes part of the factors of A and P.
+Cost: 2 products of n×n matrices per source to carry it, and 2 per source for the slice κ_iij. Leaving out the rest of R
+increases the error by 5 % at 256×8. Source: the 4u form of the challenge's participants; the range finder is by N.
+Halko, P.-G. Martinsson and J. Tropp 2011.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ Narrow = Float[Array, "width rank"]
 class LeanSource(NamedTuple):
     a: Square
     p: Square | None
-    """None for the identity: a source just born."""
+    """None for the identity: a new source."""
     z: Narrow
     l: Narrow  # noqa: E741
-    """As e, s and w of the birth layer's neurons, so never transformed."""
+    """Indexed by the neurons of the birth layer, like e, s and w, so it is never transformed."""
     e: Vector
     s: Vector
     w: Vector
@@ -47,7 +47,7 @@ class LeanSources:
     items: tuple[LeanSource, ...] = ()
 
     def carried(self, w: Square, product: Product) -> "LeanSources":
-        """All the large matrices in one product, all the narrow ones in another."""
+        """All large matrices go through one product, all narrow ones through another."""
         if not self.items:
             return self
         *old, newest = self.items
@@ -93,14 +93,14 @@ def born(relu: Relu, feed: Feed | None) -> LeanSource:
 
 
 def largest_part(x: Square, rank: int) -> tuple[Narrow, Narrow]:
-    """Z and L with Z·Lᵀ ≈ X: X projected on the range that one power iteration finds from random directions."""
+    """Z and L with Z·Lᵀ ≈ X: the projection of X on a range found by one power iteration of random directions."""
     start = jax.random.normal(jax.random.key(0), (x.shape[1], rank), x.dtype)
     z, _ = jnp.linalg.qr(x @ (x.T @ (x @ start)))
     return z, x.T @ z
 
 
 def factors(s: LeanSource) -> tuple[Square, Square, Narrow]:
-    """What A, P and Z are multiplied by in κ_iij."""
+    """The factors of A, P and Z in κ_iij."""
     a, p = s.a, s.known_p
     square = p * p
     with_a = a * p * (2 * s.w) + square * s.e
@@ -109,7 +109,7 @@ def factors(s: LeanSource) -> tuple[Square, Square, Narrow]:
 
 
 def _factors(sources: Sequence[LeanSource]) -> tuple[Array, Array, Array]:
-    """All sources' factors of A and P side by side, A and P themselves, and the factors of Z."""
+    """For all sources, side by side: the factors of A and P, A and P themselves, and the factors of Z."""
     lefts = [factors(s) for s in sources]
     left = [x for with_a, with_p, _ in lefts for x in (with_a, with_p)]
     right = [x for s in sources for x in (s.a, s.known_p)]
@@ -121,7 +121,7 @@ def _m(s: LeanSource) -> Square:
 
 
 def _ends(parts: Sequence[Array]) -> list[int]:
-    """Where one narrow matrix ends and the next begins."""
+    """The columns at which the next narrow matrix begins."""
     ends, end = [], 0
     for part in parts[:-1]:
         end += part.shape[1]

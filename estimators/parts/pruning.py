@@ -1,14 +1,14 @@
-"""Neurons that are as good as never on, left out of the deeper matmuls: fewer FLOPs a sample for a small bias.
+"""Pruning: neurons that are almost never on are left out of the deeper matmuls. Fewer FLOPs per sample, a small bias.
 
-With depth a network's outputs agree more and more about which neurons are on: at 256×32 the mean of a pre-activation
-lies 2.7 standard deviations below zero for 3 % of layer 5's neurons and 31 % of layer 32's. How many are left out is
-fixed for the shape, so that a traced program can have static sizes:
+In deeper layers, more and more neurons are on for all inputs or for none: at 256×32 the mean of a pre-activation is 2.7
+standard deviations below zero for 3 % of layer 5's neurons and 31 % of layer 32's. The share that is left out is fixed
+for the shape, so that a traced program has static sizes:
     s_l = share·(1 − exp(−(l − 3.5)/16)),  l > 3.5,
-which follows their average number (share = .37) over 12 networks that no suite contains. Which ones is read off a
-pilot's α = mean(z)/sd(z). Networks differ, so that a smaller share is the better one: measured on 6 such networks
+which fits their average number (share = .37) over 12 networks that are in no suite. A pilot's α = mean(z)/sd(z) decides
+which neurons are left out. Networks differ, so a smaller share is better: on 6 such networks
 (`benchmarks/fit_pruning.py`) the bias squared is 1.0e-8, 3.6e-8, 1.9e-7 and 5.3e-6 for shares of .30, .34, .37 and .45,
 where a whole Kerdock design has a variance of 3e-7.
-What they would have contributed is left out, not replaced by its mean.
+The contribution of these neurons is dropped, not replaced by its mean.
 Cost: a sort of each layer's width. The remaining matmuls are Σ kept_{l−1}·kept_l/(width²·depth) of the whole: .74 at
 256×32 for a share of .3.
 """
@@ -24,15 +24,15 @@ from jaxtyping import Array, Float, Int
 from estimators.parts.ensemble import Layers, Matmul, Sums
 
 STARTS_AFTER, SCALE = 3.5, 16.0
-"""In layers: where the first neurons die, and how soon the share comes near its limit."""
+"""In layers: where the first neurons die, and how fast the share approaches its limit."""
 NARROWEST = 256
-"""Narrower networks differ too much from each other for one size to fit them: at 128×16 a bias squared of 1e-6."""
+"""Narrower networks are not pruned: they differ too much for one size. At 128×16 the bias squared is 1e-6."""
 ROUNDED_TO = 16
-"""Sizes are multiples of this: what a product needs that is halved four times."""
+"""Sizes are multiples of this, so that a product can be halved four times."""
 
 
 def kept(width: int, depth: int, share: float) -> list[int]:
-    """How many neurons of each layer stay."""
+    """The number of neurons that each layer keeps."""
     if width < NARROWEST:
         return [width] * depth
     dropped = [share * width * max(0.0, 1 - math.exp((STARTS_AFTER - layer) / SCALE)) for layer in range(1, depth + 1)]
@@ -46,7 +46,7 @@ class Pilot(NamedTuple):
 
 
 def pilot_run(h: Float[Array, "row width"], layers: Layers, matmul: Matmul = jnp.matmul) -> Pilot:
-    """The whole network on a few points: their sums, and which neurons they hardly ever turn on."""
+    """The whole network on a few points: their sums, and the α of every neuron."""
     sums, alphas = [], []
     for w in layers:
         z = matmul(h, w)
@@ -59,16 +59,16 @@ def pilot_run(h: Float[Array, "row width"], layers: Layers, matmul: Matmul = jnp
 class Pruned(NamedTuple):
     layers: Layers
     places: list[Int[Array, " to"]]
-    """Where each layer's remaining neurons stood."""
+    """The original places of each layer's remaining neurons."""
 
     def restore(self, sums: Sums, width: int) -> Sums:
-        """Sums of the remaining neurons back in their places; those left out have zeros."""
+        """Sums with the remaining neurons in their original places, and zeros for the others."""
         pairs = zip(sums, self.places, strict=True)
         return [total if len(total) == width else jnp.zeros(width).at[place].set(total) for total, place in pairs]
 
 
 def prune(layers: Layers, alphas: Sums, sizes: Sequence[int]) -> Pruned:
-    """The network of each layer's `size` neurons of the largest α."""
+    """The network that keeps, in each layer, the `size` neurons with the largest α."""
     places, remaining = [], []
     before = None
     for w, alpha, size in zip(layers, alphas, sizes, strict=True):

@@ -1,6 +1,6 @@
-"""How large a sampler may be: the largest size whose metered price fits, and what answers where none does.
+"""The largest size of a sampler whose metered cost is within the budget, and the fallback if there is none.
 
-The meter reads shapes alone, so all of this happens while tracing and costs nothing.
+The meter reads only shapes, so all of this happens while tracing and costs nothing.
 """
 
 import math
@@ -16,11 +16,11 @@ from whest.metering import meter
 Sampler = Callable[[Float[Array, "depth width width"], PRNGKeyArray, int], Float[Array, "depth width"]]
 """(weights, key, size) -> means."""
 ROUNDS = 8
-"""Prices asked for at most; two or three settle it, since they rise in a straight line but for rounding."""
+"""The most prices to try. Two or three are enough, because the price is linear in the size, except for rounding."""
 
 
 def affordable(sampler: Sampler, mlp: MLPView, limit: float) -> int:
-    """The largest size of this sampler whose metered price is within the limit; 0 where there is none."""
+    """The largest size of this sampler whose metered price is within the limit; 0 if there is none."""
     return largest(lambda size: price(sampler, mlp, size), limit)
 
 
@@ -29,7 +29,7 @@ def price(sampler: Sampler, mlp: MLPView, size: int) -> int:
 
 
 def largest(flops: Callable[[int], int], limit: float) -> int:
-    """The largest size whose price fits, found along chords of the price; no size is answered that wasn't priced."""
+    """The largest size whose price is within the limit, by the secant method. The price of the result was computed."""
     size, cost = 1, flops(1)
     if cost > limit:
         return 0
@@ -49,5 +49,5 @@ def largest(flops: Callable[[int], int], limit: float) -> int:
 
 
 def fall_back(mlp: MLPView, budget: int) -> Float[Array, "depth width"]:
-    """Mean propagation where the budget allows it, else zeros: what a sampler without a sample answers."""
+    """The answer if the budget pays for no sample: mean propagation if it is within the budget, else zeros."""
     return fallback.fall_back(budget, MeanProp(), mlp.weights)

@@ -1,14 +1,14 @@
-"""A layer's third cumulants as a sum of sources, one born at each layer: n³ numbers held in a few n×n matrices.
+"""A layer's third cumulants as a sum of sources, one from each layer: n³ numbers stored in a few n×n matrices.
 
     κ_ijk = Σ_sources Σ_r  w_r·(A_ir A_jr P_kr + A_ir P_jr A_kr + P_ir A_jr A_kr)
                            + ⅓·(M_ir P_jr P_kr + P_ir M_jr P_kr + P_ir P_jr M_kr)
 
-r runs over the neurons of the source's birth layer, P is how the present layer depends on them, A how it depends on
-what is correlated with them, and M makes the slices κ_iij and κ_iii at birth exactly those of `cumulants`. A linear map
-acts on the rows of A, P and M alone, a ReLU scales them by its mean slope Φ, so nothing is lost on the way but what a
-ReLU adds, which is the next source. From the third-cumulant propagation of the white-box estimation challenge's
-participants. `Third` is what the chain asks of any such sum; `Sources` keeps all of M, `lean_sources` the most of it.
-Cost with s sources: 3 products of n×n matrices each to carry them and 3 each for the slice κ_iij.
+r runs over the neurons of the layer where the source was born. P is how the present layer depends on them, and A how it
+depends on values correlated with them. M makes the slices κ_iij and κ_iii at birth equal to those of `cumulants`. A
+linear map acts only on the rows of A, P and M, and a ReLU scales them by its mean slope Φ. What a ReLU adds to this is
+the next source. Source: the third-cumulant propagation of the white-box estimation challenge's participants. `Third` is
+the interface that the chain uses. `Sources` keeps all of M, `lean_sources` most of it.
+Cost: 3 products of n×n matrices per source to carry it, and 3 per source for the slice κ_iij.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,22 +22,22 @@ from estimators.parts.cumulants import Relu, Square, off_diagonal, outer
 from estimators.parts.wick import Vector
 
 Product = Callable[[Float[Array, "m k"], Float[Array, "k n"]], Float[Array, "m n"]]
-"""A matrix product: dense, or Strassen's."""
+"""A matrix product: dense or Strassen's."""
 
 
 class Third(Protocol):
     """A layer's third cumulants."""
 
     def carried(self, w: Square, product: Product) -> Self:
-        """Through z = W·h."""
+        """The third cumulants of z = W·h."""
         ...
 
     def slices(self, product: Product) -> Square | None:
-        """κ_iij for every i and j, κ_iii on the diagonal; None where there is no source yet."""
+        """κ_iij for every i and j, κ_iii on the diagonal; None if there is no source yet."""
         ...
 
     def diagonal(self) -> Vector | None:
-        """κ_iii alone, without a product."""
+        """Only κ_iii, without a product."""
         ...
 
     def contracted(self, e: Vector, product: Product) -> Square | None:
@@ -45,25 +45,25 @@ class Third(Protocol):
         ...
 
     def after(self, relu: Relu, feed: "Feed | None") -> Self:
-        """Those of the activations: the old ones gated, and a new one."""
+        """The third cumulants of the activations: the old sources times Φ, and a new source."""
         ...
 
 
 class Feed(NamedTuple):
-    """What a layer's fourth cumulants add to its third, as M += v·1ᵀ in the newest of the old sources."""
+    """The part of a layer's third cumulants that comes from its fourth: M += v·1ᵀ in the newest of the old sources."""
 
     v: Vector
     slices: Square
-    """κ_iij of it, with κ_iii on the diagonal."""
+    """The slices κ_iij of this part, with κ_iii on the diagonal."""
 
 
 class Source(NamedTuple):
     a: Square
     m: Square
     p: Square | None
-    """None for the identity: a source just born."""
+    """None for the identity: a new source."""
     w: Vector
-    """Of the birth layer's neurons, so never transformed."""
+    """Indexed by the neurons of the birth layer, so it is never transformed."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Sources:
     items: tuple[Source, ...] = ()
 
     def carried(self, w: Square, product: Product) -> "Sources":
-        """All of them in one product."""
+        """All matrices go through one product."""
         if not self.items:
             return self
         *old, newest = self.items
@@ -105,7 +105,7 @@ class Sources:
 
 
 def newborn(relu: Relu, feed: Feed | None) -> tuple[Vector, Square]:
-    """κ_iii and M off its diagonal, of what a layer's ReLUs add to the old sources: κ_iij = A_ij²·w_j + ⅓M_ji."""
+    """The new source of a layer: κ_iii, and M off its diagonal, from κ_iij = A_ij²·w_j + ⅓M_ji."""
     gain, inputs, outputs = relu.wick.gain, relu.inputs, relu.outputs
     a = gain[:, None] * inputs.covariance
     k3 = outputs.k3 - gain**3 * inputs.k3
@@ -116,7 +116,7 @@ def newborn(relu: Relu, feed: Feed | None) -> tuple[Vector, Square]:
 
 
 def contracted(parts: Sequence[tuple[Square, Square, Square, Vector]], e: Vector, product: Product) -> Square | None:
-    """Σ_i e_i·κ_ijk of sources (A, M, P, w); 2 products each."""
+    """Σ_i e_i·κ_ijk of sources (A, M, P, w), with 2 products per source."""
     if not parts:
         return None
     left: list[Array] = []

@@ -1,11 +1,11 @@
-"""The radius taken out of a bias-free network: what is left to propagate lies on a sphere, and that is exact.
+"""The input's radius, removed from a bias-free network: the moments to propagate are those of an input on a sphere.
 
 Without biases f(r·x) = r·f(x), so a Gaussian input's radius R only scales every activation: E[f(x)] = a₁·E[f(Y)] with Y
-uniform on the sphere of radius √n, and a moment of total degree p differs by
+uniform on the sphere of radius √n. A moment of total degree p differs by the factor
     a_p = E[Rᵖ]/n^(p/2) = (2/n)^(p/2)·Γ((n+p)/2)/Γ(n/2).
-Layer 1's Gaussian moments are known exactly; divided by a_p they are the sphere's. From there on a chain carries the
-sphere's, and each layer's mean is multiplied by a₁ at the end. The common radius was the largest non-Gaussian mode
-shared by all neurons, so what the closures leave out shrinks. Cost: nothing.
+Layer 1's Gaussian moments are known exactly; divided by a_p they are those of the sphere. The chain propagates these,
+and each layer's mean is multiplied by a₁ at the end. All of this is exact. The common radius was the largest
+non-Gaussian mode shared by all neurons, so the error of the closures becomes smaller. Cost: nothing.
 """
 
 import math
@@ -24,7 +24,7 @@ def on_sphere(
     right: Float[Array, " width"],
     degrees: tuple[int, int],
 ) -> Float[Array, "width width"]:
-    """A covariance Cov(h_i^a, h_j^b) of the sphere's, from that of the Gaussian's and the Gaussian's own moments."""
+    """Cov(h_i^a, h_j^b) for an input on the sphere, from the Gaussian covariance and the Gaussian moments."""
     n, (a, b) = joint.shape[0], degrees
     both = 1 / radial_moment(n, a + b)
     apart = 1 / (radial_moment(n, a) * radial_moment(n, b))

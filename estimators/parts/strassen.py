@@ -4,9 +4,9 @@
     [A₂₁ A₂₂] · [B₂₁ B₂₂]     t₁ = B₁₂ − B₁₁, t₂ = B₂₂ − t₁, t₃ = B₂₂ − B₁₂, t₄ = t₂ − B₂₁   (4, and 7 for the result)
 
 Source: V. Strassen 1969; S. Winograd 1971. Applied again to each of the seven, L levels cost about (7/8)ᴸ of 2mkn.
-Additions included that is .877, .771, .681 at 1024³ and .882, .786 at 256³. It is less accurate by a small factor a
-level (float32 errors of 1e-6 relative), and wins where a product is large and the price lies above the multiplier's
-floor. An odd side stops the recursion there: that product is dense.
+With additions, this is .877, .771, .681 at 1024³ and .882, .786 at 256³. Each level increases the error by a small
+factor (relative float32 errors of 1e-6). It wins if products are large and the cost is above the multiplier's floor. A
+product with an odd side is dense: the recursion stops there.
 """
 
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from jaxtyping import Array, Float
 
 
 def multiply(a: Float[Array, "*batch m k"], b: Float[Array, "*batch k n"], levels: int) -> Float[Array, "*batch m n"]:
-    """a @ b by at most `levels` levels. The seven products are stacked, so that a level is one product of a batch."""
+    """a @ b with at most `levels` levels. The seven products are stacked, so a level is one batched product."""
     if levels == 0 or any(side % 2 for side in (*a.shape[-2:], b.shape[-1])):
         return a @ b
     a11, a12, a21, a22 = _quarters(a)

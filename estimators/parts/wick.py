@@ -1,4 +1,4 @@
-"""Wick numbers of powers of a ReLU: the coefficients in which every moment expansion here is written.
+"""Wick numbers of powers of a ReLU: the coefficients of all moment expansions here.
 
 For Z ~ N(μ, σ²), α = μ/σ, φ and Φ the standard normal density and distribution,
     w(k, p) = E[∂ᵏ(relu(Z)ᵖ)] = ∂ᵏ/∂μᵏ E[relu(Z)ᵖ]
@@ -7,7 +7,7 @@ For Z ~ N(μ, σ²), α = μ/σ, φ and Φ the standard normal density and distr
             = p!·(−1)ʲ·σ^(1−j)·He_{j−2}(α)·φ                 j = k − p + 1 ≥ 2, He Hermite's polynomials.
 If Z isn't Gaussian but has cumulants κ₃, κ₄, its moments are E[relu(Z)ᵖ] = w(0,p) + κ₃·w(3,p)/6 + κ₄·w(4,p)/24 + …,
 and the covariance of powers of two neurons is the same expansion in their joint cumulants.
-Cost: a few FLOPs a neuron each.
+Cost: a few FLOPs per neuron and number.
 """
 
 import math
@@ -32,7 +32,7 @@ class Wick:
     density: Vector
     """φ(α)."""
     gain: Vector
-    """Φ(α): the chance that a neuron is on."""
+    """Φ(α): the probability that a neuron is on."""
     _known: dict[tuple[int, int], Vector] = field(default_factory=dict)
 
     def __call__(self, k: int, p: int) -> Vector:

@@ -1,4 +1,4 @@
-"""The board's page in a real browser: it opens without a complaint, sorts, and is pictured for docs/page-board.png."""
+"""The board's page in a real browser: it opens without errors, sorts, and its picture is docs/page-board.png."""
 
 import os
 import shutil
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.places import ROOT
 from tests.support.recorded_store import Store
 
 pytestmark = [
@@ -22,7 +23,7 @@ FHERMA = ("scoring=fherma", "scoring.tolerance=0.1")
 
 
 def browse(profile: Path, page: Path, *flags: str) -> subprocess.CompletedProcess[str]:
-    """Open the page and end; without network, as a page that needs none can be."""
+    """Open the page without network, which it doesn't need, and end."""
     still = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars")
     alone = ("--proxy-server=127.0.0.1:9", "--no-first-run", "--enable-logging=stderr", f"--user-data-dir={profile}")
     command = ["chromium", *still, *alone, "--virtual-time-budget=3000", *flags, page.as_uri()]

@@ -1,4 +1,4 @@
-"""Boards over a real MLflow store: what is ranked, what is kept off and why, what a person gets to read."""
+"""Boards over a real MLflow store: which runs are ranked, which are excluded and why, and the text for people."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ BOARD = ("job=leaderboard", "leaderboard=whest")
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Store:
-    """Three participants, a run tampered with in each of two ways, one that isn't whole, and another track."""
+    """Three participants, two runs changed afterwards in different ways, an incomplete run, and another track."""
     store = Store(tmp_path_factory.mktemp("outputs"))
     store.add("mean_prop", participant="ada", hours=1)
     store.add("zeros", participant="ada", hours=0)
@@ -44,7 +44,7 @@ def standings(folder: Path) -> dict[str, tuple[Any, str]]:
 
 
 def snapshot(store: Store) -> dict[str, bytes]:
-    """Every byte of the store and its artifacts; SQLite's own side files aside."""
+    """Every byte of the store and its artifacts, except SQLite's temporary files."""
     files = (path for path in store.outputs.rglob("*") if path.is_file())
     kept = {"mlflow.db", "report.json"}
     return {str(path): path.read_bytes() for path in files if path.name in kept}

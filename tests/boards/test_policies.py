@@ -1,4 +1,4 @@
-"""Policies as pure functions of entries: the published vectors, and the laws a ranking keeps."""
+"""Policies as pure functions of entries: the published vectors, and the laws of a ranking."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ POLICIES = {"whest": WhestPolicy, "fherma": FhermaPolicy, "prism": PrismPolicy, 
 
 
 def shipped(name: str, **more: Any) -> Any:
-    """The policy as its YAML has it."""
+    """The policy with the values of its YAML."""
     node = OmegaConf.to_container(OmegaConf.load(CHOICE / f"{name}.yaml"))
     assert isinstance(node, dict)
     values = {str(key): value for key, value in node.items() if key != "_target_"}
@@ -210,7 +210,7 @@ def test_ari_overlapping_intervals_share_a_rank(intervals: list[tuple[float, flo
 @steady
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 6)), max_size=10))
 def test_ari_ranks_are_components_of_the_overlap_graph(intervals: list[tuple[int, int]]) -> None:
-    """Against components found by merging until nothing changes."""
+    """Compare with components found by merging until nothing changes."""
     component = list(range(len(intervals)))
     for _ in intervals:
         for i, (a, da) in enumerate(intervals):

@@ -1,4 +1,4 @@
-"""`job=validate`: every breach of the contract is found by the check that is named after it, with a remedy."""
+"""`job=validate`: each check finds the breach of the contract that it is named after, and gives a remedy."""
 
 import json
 from collections.abc import Callable

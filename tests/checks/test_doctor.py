@@ -1,4 +1,4 @@
-"""`job=doctor`: things are really broken, and it says so, with the remedy."""
+"""`job=doctor`: real damage is found and reported with a remedy."""
 
 import json
 import os
@@ -174,7 +174,7 @@ def test_the_job_fails_where_something_is_broken(whest: Whest, outputs: Path, tm
 
 @pytest.mark.slow
 def test_a_really_full_disk_is_seen(tmp_path: Path) -> None:
-    """A file system of 16 kB of our own, filled up."""
+    """A file system of 16 kB that is full."""
     place = tmp_path / "full"
     place.mkdir()
     script = (

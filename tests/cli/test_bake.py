@@ -1,4 +1,4 @@
-"""Baking: stopped, sliced, merged or not, the same rows bit for bit."""
+"""Baking gives the same rows bit for bit, also if it is stopped, sliced or merged."""
 
 import os
 import random
@@ -43,7 +43,7 @@ def test_slices_are_the_whole_in_order(n_mlps: int, n: int) -> None:
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1/7", "4", 4, 0.5, "1/0", "-1/4", "a/b", "1/4/2"])
 def test_slices_that_are_none_are_refused(text: object) -> None:
-    with pytest.raises(ConfigError, match=rf"bake\.slice={text} must be k/n, say 1/4"):
+    with pytest.raises(ConfigError, match=rf"bake\.slice={text} must be k/n with .*, e\.g\. 1/4"):
         build_target(BakeOptions, {"slice": text, "split": "public", "config": "default"}, "bake").part(6)
 
 
@@ -188,7 +188,7 @@ def bake_process(outputs: Path, output: Path, environment: dict[str, str], n_sam
 
 
 def kill_once_it_draws(process: "subprocess.Popen[bytes]", cache: Path, after_s: float) -> bool:
-    """kill -9 so long after the next block was kept; False when the bake was done first."""
+    """kill -9 this long after the next block was kept; False if the bake finished before."""
 
     def kept() -> list[tuple[str, int]]:
         return sorted((path.name, path.stat().st_mtime_ns) for path in cache.glob("*") if path.exists())

@@ -1,4 +1,4 @@
-"""The command line: what it refuses and how it says so, its jobs, its exit codes."""
+"""The command line: its errors and their messages, its jobs, its exit codes."""
 
 import io
 import re
@@ -23,7 +23,7 @@ TINY = ("debug=tiny", "truth=plain")
 
 
 def composed(*overrides: str) -> tuple[DictConfig, DictConfig]:
-    """The job's config and Hydra's own, as Hydra hands them to a job."""
+    """The job's config and Hydra's own config, as a job gets them from Hydra."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("config", list(overrides), return_hydra_config=True)
     HydraConfig.instance().set_config(config)
@@ -32,7 +32,7 @@ def composed(*overrides: str) -> tuple[DictConfig, DictConfig]:
 
 
 def assert_refused(outcome: Any, *words: str) -> None:
-    """Exit code 2, a message without a traceback that has these words, and nothing left behind."""
+    """Exit code 2, a message with these words and without a traceback, and no files left."""
     assert outcome.exit_code == 2, outcome.err
     assert "Traceback" not in outcome.err
     for word in words:
@@ -257,7 +257,7 @@ def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Pat
     build_group(values, "tracking", outputs=settings.outputs)
     assert build_group(values, "truth").n_samples >= 2
     build_group(values, "dataset", **({"seed": 0} if values["dataset"].get("seed", 0) is None else {}))
-    if choice != "whestbench":  # that one needs the peer: tests/test_peer.py
+    if choice != "whestbench":  # that one needs the peer: tests/isolation/test_peer.py
         made = estimator_spec(values["estimator"]).create()
         assert hasattr(made, "predict") or hasattr(made, "update") or hasattr(made, "learn"), vars(made)
     for key, swept in (hydra.sweeper.get("params") or {}).items() if group == "experiment" else ():

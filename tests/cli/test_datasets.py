@@ -1,4 +1,4 @@
-"""Stored datasets on the command line: scored, merged, combined, described; and the hub's, from a snapshot."""
+"""Stored datasets on the command line: score, merge, combine, describe; and a dataset of the hub from a snapshot."""
 
 import json
 import sys
@@ -53,7 +53,7 @@ def test_truth_without_error_bars_leaves_a_valid_report(whest: Whest, tmp_path: 
         (["dataset=file", "dataset.path=part"], "job=merge"),
         (["dataset=file", "dataset.path=set", "dataset.split=test"], "Its splits are: public"),
         (["dataset=file", "dataset.path=set", "dataset.range=[1,9]"], "dataset.range=[1,9]"),
-        (["dataset=file", "dataset.path=set", "truth.n_samples=10"], "the dataset brings its own truth"),
+        (["dataset=file", "dataset.path=set", "truth.n_samples=10"], "the dataset has its own truth"),
         (["dataset=hub", "dataset.repo=a/b"], "dataset.revision=null is not pinned"),
         (["job=merge", "output=new"], "inputs is empty"),
         (["job=merge", "inputs=[part]"], "output is missing"),
@@ -111,7 +111,7 @@ def test_info_describes_a_slice(whest: Whest, tmp_path: Path) -> None:
 
 @pytest.fixture
 def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache as huggingface_hub lays it out: files among the blobs, a snapshot of links, a tag; and no network."""
+    """A cache in huggingface_hub's layout: blobs, a snapshot of links to them, a tag; without network."""
     pytest.importorskip("huggingface_hub")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     save(tiny(3), tmp_path / "set")
@@ -136,7 +136,7 @@ def test_hub_dataset_is_read_from_its_snapshot(snapshot: Path, repo: str) -> Non
 
 
 def test_hub_dataset_that_is_not_there_is_refused(snapshot: Path) -> None:
-    with pytest.raises(ConfigError, match=r"dataset\.repo=owner/other .* can't be had"):
+    with pytest.raises(ConfigError, match=r"dataset\.repo=owner/other .* can't be downloaded"):
         HubDataset("owner/other", COMMIT, cache_dir=str(snapshot)).load()
 
 

@@ -1,4 +1,4 @@
-"""`job=compare`: what is compared, what is refused, and what is left behind."""
+"""`job=compare`: which runs are compared, which are refused, and which files are written."""
 
 import json
 import shutil

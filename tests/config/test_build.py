@@ -1,4 +1,4 @@
-"""Config nodes become typed objects; what is wrong is refused with the key, the value and the choices."""
+"""Typed objects from config nodes; an error names the key, the value and the choices."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,7 @@ class Toy:
 
 
 class Plain:
-    """An estimator's class as a user may write it: no dataclass, no annotations."""
+    """An estimator's class as a user may write it, without dataclass and annotations."""
 
     def __init__(self, n_rounds, step=0.1):
         self.n_rounds, self.step = n_rounds, step
@@ -71,14 +71,14 @@ def test_plain_classes_take_their_arguments() -> None:
 
 @dataclass
 class WithArray:
-    """A user's dataclass whose annotation no validator knows."""
+    """A user's dataclass with an annotation that pydantic doesn't know."""
 
     n_rounds: int = 3
     table: jax.Array | None = None
 
 
 def test_dataclass_may_annotate_what_it_likes() -> None:
-    """An estimator file needs nothing of ours but JAX: an array-typed field is no mistake; its knobs are checked."""
+    """An estimator file needs only JAX: a field with an array type is allowed, and its knobs are checked."""
     assert build_target(WithArray, {"n_rounds": 4}, "estimator").n_rounds == 4
     assert refusal({"n_rounds": "many"}, WithArray, "estimator").startswith("estimator.n_rounds")
 
@@ -112,7 +112,7 @@ def test_wrong_type_names_key_and_value(values: dict[str, Any], key: str, value:
 @pytest.mark.parametrize("field", ["width", "share", "limit"])
 @pytest.mark.parametrize("value", [True, False])
 def test_truth_value_is_no_number(field: str, value: bool) -> None:
-    """`dataset.width=true` is a slip, not a width of 1."""
+    """`dataset.width=true` is a mistake, not a width of 1."""
     message = refusal({"width": 8} | {field: value})
     assert f"toy.{field} " in message
     assert f"got {value}" in message
@@ -189,7 +189,7 @@ def test_every_problem_is_told_at_once() -> None:
 
 @pytest.mark.parametrize("mlp_seeds", [5, None, [-1], [1, "x"], {"a": 1}])
 def test_alternatives_name_only_keys_that_exist(mlp_seeds: object) -> None:
-    """A list or a file's name: neither kind is a part of the key."""
+    """The value is a list or a file's name; pydantic's names of these types must not appear in the key."""
     message = refusal({"width": 8, "depth": 2, "mlp_seeds": mlp_seeds}, SeedsDataset, "dataset")
     assert "dataset.mlp_seeds" in message
     assert "dataset.mlp_seeds.str" not in message

@@ -1,4 +1,4 @@
-"""Datasets: which MLPs are chosen, what they are called, and the digest that identifies them."""
+"""Datasets: the chosen MLPs, their names, and the digest that identifies them."""
 
 import gc
 import hashlib
@@ -99,7 +99,7 @@ def test_range_alone_takes_all_of_it() -> None:
 
 
 def test_names_come_from_the_whole_dataset() -> None:
-    """The third of three same-named MLPs is called -3, also where it is the only one chosen."""
+    """The third of three MLPs with the same name gets -3, also if it is the only one chosen."""
     seeds = [TWICE, 1, TWICE, TWICE]
     assert names_of(by_seeds(seeds, range=[3, 4])) == ["kenneth-simmons-3"]
     assert names_of(by_seeds(seeds, range=[2, 4], n_mlps=1)) == ["kenneth-simmons-2"]
@@ -237,7 +237,7 @@ def change_row(dataset: Dataset, **fields: Any) -> Dataset:
 
 
 def nudged(values: np.ndarray) -> np.ndarray:
-    """One cell moved by one unit in its last place."""
+    """One cell changed by one unit in its last place."""
     moved = values.copy()
     moved[-1, -1] = np.nextafter(moved[-1, -1], np.float32(2))
     return moved
@@ -326,7 +326,7 @@ def test_shipped_truth_agrees_with_the_closed_form_of_the_first_layer(round_name
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A suite folder of our own, with a small warmup suite in it. A file left open in a test fails that test."""
+    """A temporary suite folder with a small warmup suite. A test that leaves a file open fails."""
     monkeypatch.setattr(suite_module, "FOLDER", tmp_path)
     seeds = fresh_seeds(101, 3)
     names = mlp_names(SeedProtocol(), seeds)
@@ -402,7 +402,7 @@ def test_truncated_suite_is_refused_with_a_remedy(folder: Path, keep: float) -> 
 
 
 def test_suite_with_a_flipped_byte_is_refused_or_unharmed(folder: Path) -> None:
-    """Archive, compression and array headers fail in many ways; each must end in the same words or change nothing."""
+    """Archive, compression and array headers fail in many ways. Each must give the same error or change nothing."""
     path = folder / "warmup.npz"
     content, original = path.read_bytes(), SuiteDataset("warmup").load().sha256
     surprises = set()

@@ -1,6 +1,6 @@
-"""Damage of every kind: a mutated dataset is refused in words, or loads with the very same content.
+"""Damage of every kind: a mutated dataset is refused with a message, or loads with exactly the same content.
 
-Each mutation follows from its number, so a failure can be repeated: `mutation-123` is number 123 again.
+Each mutation follows from its number, so a failure can be repeated: `mutation-123` always is number 123.
 """
 
 import json
@@ -41,7 +41,7 @@ def sha256(originals: Path) -> str:
 
 
 def outcome(path: Path, sha256: str) -> str:
-    """Refused, or the same: anything else fails the test."""
+    """The dataset must be refused or be the same; anything else fails the test."""
     try:
         dataset = load(path)
         check_same(dataset, sha256)
@@ -102,7 +102,7 @@ def test_damaged_bytes(tmp_path: Path, originals: Path, sha256: str, name: str) 
 
 
 def test_damaged_bytes_of_a_dataset_from_elsewhere(tmp_path: Path) -> None:
-    """Without a digest or checksums a changed number can pass; nothing may but be refused or load."""
+    """Without a digest or checksums a changed number can stay unnoticed. The dataset must be refused or load."""
     save(tiny(3), tmp_path / "set")
     as_foreign(tmp_path / "set", row_group_size=2)
     original = data_file(tmp_path / "set").read_bytes()
@@ -146,7 +146,7 @@ def change_table(table: pa.Table, generator: Generator) -> pa.Table:
     if kind == 5:
         return table.set_column(one, names[one], pa.nulls(2, table.schema.field(one).type))
     if kind == 6:
-        return table.select([*names[one:], *names[:one]])  # the order of columns means nothing
+        return table.select([*names[one:], *names[:one]])  # the order of columns has no meaning
     field = table.schema.field(one)
     cells = table.column(one).to_pylist()
     cells[0] = change_cell(cells[0], generator)
@@ -166,7 +166,7 @@ def change_cell(cell: Any, generator: Generator) -> Any:
 
 @pytest.mark.parametrize("name", ["set", "set.npz"])
 def test_changed_metadata(tmp_path: Path, originals: Path, sha256: str, name: str) -> None:
-    """Fields dropped, renamed, of another value or type, at every depth."""
+    """Fields dropped, renamed, or with another value or type, at every depth."""
     source, target = originals / name, tmp_path / name
     shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
     if source.is_dir():
@@ -212,7 +212,7 @@ def archive_members(path: Path) -> dict[str, bytes]:
 
 
 def test_changed_archives(tmp_path: Path, originals: Path, sha256: str) -> None:
-    """Members dropped, renamed, swapped or damaged, with the archive's own checksums made right again."""
+    """Members dropped, renamed, swapped or damaged, with correct checksums of the archive."""
     members = archive_members(originals / "set.npz")
 
     def mutate(generator: Generator) -> Path:

@@ -1,4 +1,4 @@
-"""Datasets and places made to mislead: what a contestant or a stranger's file might try."""
+"""Datasets and paths made to mislead, as a participant or a file from a stranger might."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ ANSWERS = "class Estimator:\n    def predict(self, mlp, budget):\n        return
 
 
 def test_links_are_hidden_where_they_lead(tmp_path: Path) -> None:
-    """A hub's snapshot is links into a folder of blobs: covering the links alone would cover nothing."""
+    """A hub's snapshot has links to a folder of blobs: hiding only the links would hide nothing."""
     save(tiny(), tmp_path / "set")
     shard, blob = data_file(tmp_path / "set"), tmp_path / "blobs" / "b1"
     blob.parent.mkdir()
@@ -57,7 +57,7 @@ def test_metadata_that_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_what_is_packed_small_is_judged_by_what_it_unpacks_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A constant column is a few bytes in a dictionary; one MLP's arrays must fit all the same."""
+    """A constant column is stored in a few bytes, but the arrays of one MLP must still fit into memory."""
     save(tiny(), tmp_path / "set")
     table = pq.read_table(data_file(tmp_path / "set"))
     pq.write_table(table, data_file(tmp_path / "set"), use_dictionary=True, compression="zstd")

@@ -1,4 +1,4 @@
-"""Datasets to and from `whestbench` itself, in an environment of its own."""
+"""Datasets written for and read from `whestbench` itself, in its own environment."""
 
 import json
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_peer_reads_what_we_merge_and_combine(peer: Any, tmp_path: Path) -> None
 
 
 def test_peer_merges_and_combines_our_datasets(peer: Any, tmp_path: Path) -> None:
-    """Our error bars come through its merge, and our digest still holds for the slice it was made of."""
+    """Its merge keeps our error bars, and our digest is still valid for its slice."""
     public = tiny(3)
     sha256 = save(public, tmp_path / "whole")
     save_slice(public, tmp_path / "a", 0, 1)
@@ -97,7 +97,7 @@ def bake(peer: Any, output: Path, seeds: list[int], *more: object) -> Path:
 
 
 def test_we_read_what_the_peer_bakes(peer: Any, tmp_path: Path) -> None:
-    """Its weights are those of its seeds by our own protocol, its means those of our reference sampler."""
+    """Our protocol gives its weights from its seeds, and our reference sampler gives its means."""
     seeds = [11, 12, 13, 14]
     found = load(bake(peer, tmp_path / "a", seeds))
     drawn = SeedsDataset(8, 3, seeds).load()

@@ -1,4 +1,4 @@
-"""What is wrong with a stored dataset is said before any work: where, what, and what to do."""
+"""An error of a stored dataset is reported before any work: its place, what is wrong, and the remedy."""
 
 import io
 import json
@@ -265,7 +265,7 @@ def test_npz_of_seed_protocol_1_is_refused(tmp_path: Path) -> None:
 
 
 class Bomb:
-    """Says so when it is unpickled."""
+    """Leaves a trace if it is unpickled."""
 
     exploded: ClassVar[list[str]] = []
 
@@ -293,7 +293,7 @@ def test_member_twice_is_refused(tmp_path: Path) -> None:
     save(tiny(), tmp_path / "a.npz")
     with zipfile.ZipFile(tmp_path / "a.npz", "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
         archive.writestr("weights.npy", b"")
-    with pytest.raises(ConfigError, match="two members of one name"):
+    with pytest.raises(ConfigError, match="two members with the same name"):
         load(tmp_path / "a.npz")
 
 

@@ -1,4 +1,4 @@
-"""What is written is what is read: in either format, whole or in slices, from every seed protocol."""
+"""Written datasets are read back unchanged: in either format, whole or in slices, with every seed protocol."""
 
 import hashlib
 import json
@@ -180,7 +180,7 @@ def test_protocol_4_salt_in_the_metadata(tmp_path: Path, monkeypatch: pytest.Mon
     assert SALT.hex() not in json.dumps(load(tmp_path / "a").describe())
 
 
-# Datasets from elsewhere
+# Datasets made by other programs
 
 
 def test_foreign_dataset_has_no_error_bars(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_foreign_slices_merge_and_stay_what_they_were(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("group", [1, 2, 5])
 def test_rows_are_read_in_any_order(tmp_path: Path, group: int) -> None:
-    """Also where a row group has several: reading backwards starts it over."""
+    """Also if a row group has several MLPs: reading backwards starts the group again."""
     dataset = tiny(5)
     save(dataset, tmp_path / "a")
     edit_table(tmp_path / "a", lambda table: table, row_group_size=group)

@@ -1,4 +1,4 @@
-"""What a person sees: the text after a run, and its pictures."""
+"""The text and the pictures after a run."""
 
 import re
 from collections.abc import Callable
@@ -107,7 +107,7 @@ def test_the_suggested_command_can_be_pasted(whest: Whest, tmp_path: Path) -> No
 
 
 def assert_pictures(folder: Path) -> None:
-    """All three, and each one really drawn: more than one colour, no blank canvas."""
+    """All three pictures exist and have more than one colour."""
     from matplotlib.image import imread
 
     assert {path.name for path in folder.iterdir()} == FIGURES
@@ -143,7 +143,7 @@ def test_a_failed_runs_pictures(whest: Whest, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("n_mlps", [1, 2])
 def test_a_run_without_any_error_has_pictures_and_a_score_of_zero(whest: Whest, tmp_path: Path, n_mlps: int) -> None:
-    """Exact answers: the truth itself, as the cache holds it. With two MLPs one is exact and one is not."""
+    """Exact answers: the truth from the cache. With two MLPs one is exact and one is not."""
     first = whest(*TINY, "estimator=zeros", "dataset.n_mlps=1", f"hydra.run.dir={tmp_path / 'first'}")
     (entry,) = first.outputs.glob("cache/truth/*.npz")
     truth = read_entry(entry)

@@ -1,4 +1,4 @@
-"""Covariance propagation's forms against closed forms and quadrature, and the ladder that keeps every budget."""
+"""The forms of covariance propagation against closed forms and quadrature, and the fallbacks for small budgets."""
 
 import math
 from itertools import pairwise
@@ -73,7 +73,7 @@ def pairs() -> tuple[np.ndarray, np.ndarray]:
 
 
 def integrated(mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """E[relu Z_j | Z_i] is known by hand, which leaves one integral over Z_i > 0."""
+    """E[relu Z_j | Z_i] has a closed form, so one integral over Z_i > 0 remains."""
     n, result = len(mean), np.zeros(covariance.shape)
     for i in range(n):
         sigma = math.sqrt(covariance[i, i])
@@ -161,11 +161,11 @@ def test_python_and_yaml_agree_on_cov_prop_s_defaults() -> None:
     assert bundled("cov_prop") == CovarianceProp()
 
 
-# The ladder
+# The fallbacks
 
 
 def test_each_method_falls_to_the_next_cheaper() -> None:
-    """Just below its own price the next one answers, and zero is always affordable."""
+    """Just below its own price the next cheaper method answers; zeros are always within the budget."""
     method: Affordable = bundled("third_cumulant_plus")
     shape = (3, 8, 8)
     for kind, below in pairwise(LADDER):

@@ -1,4 +1,4 @@
-"""Every bundled estimator keeps the contract, and each does what its docstring's formula says."""
+"""Every bundled estimator keeps the contract and computes the formula of its docstring."""
 
 import math
 
@@ -52,7 +52,7 @@ def test_yaml_names_a_class_of_the_bundled_package(name: str) -> None:
 @pytest.mark.parametrize(("width", "depth"), SHAPES)
 @pytest.mark.parametrize("name", BUNDLED)
 def test_contract(name: str, width: int, depth: int) -> None:
-    """The right shape, finite and the same answer twice; or, where it costs more than the budget, refused."""
+    """The right shape, finite, and the same answer twice; refused if it costs more than the budget."""
     program, mlp = compiled(make(name), width, depth, CONTRACT_BUDGET), draw(21, width, depth)
     first, second = program.predict(mlp), program.predict(mlp)
     assert first.failure is None
@@ -160,7 +160,7 @@ def test_cov_prop_follows_its_formula() -> None:
 
 
 def test_propagation_through_independent_neurons() -> None:
-    """Diagonal first weights never mix neurons; a second layer that takes one neuron each way is known by hand.
+    """Diagonal first weights do not mix neurons. A second layer that uses one neuron with each sign has a closed form.
 
     Its input is ±g·relu(z), of mean ±g·φ(0) and variance g²·(1/2 − 1/(2π)): the rectified Gaussian with those moments.
     """
@@ -173,14 +173,14 @@ def test_propagation_through_independent_neurons() -> None:
 
 
 def test_dead_and_certain_neurons_stay_finite() -> None:
-    """Zero weights give a neuron without any spread."""
+    """Zero weights give a neuron with variance 0."""
     mlp = with_weights(np.zeros((8, 8)), np.ones((8, 8)))
     for estimator in (MeanProp(), CovarianceProp()):
         np.testing.assert_allclose(answer(estimator, mlp), 0, atol=1e-4)
 
 
 def test_cov_prop_s_covariance_against_brute_force() -> None:
-    """Second-layer columns e_i/μ_i − e_j/μ_j have mean 0, so their means σ/√(2π) reveal the covariance it carries.
+    """Second-layer columns e_i/μ_i − e_j/μ_j have mean 0, so their means σ/√(2π) show the propagated covariance.
 
     With ρ the inputs' correlation, the gain form keeps the first of the exact series σ_iσ_j·(ρ/4 + ρ²/(4π) + …), whose
     other terms are even and add up to at most (1/4 − 1/(2π))·ρ²; on the diagonal nothing is left out.
@@ -280,7 +280,7 @@ def test_yardstick_is_monte_carlo_s_marginal_price(width: int, depth: int, fewer
 
 
 def test_yardstick_s_matrix_products_by_pencil_and_paper() -> None:
-    """2·width² for each layer's product is the most of it; normals, relu and sums are linear in width."""
+    """Most of the cost is 2·width² for each layer's product; normals, relu and sums are linear in width."""
     width, depth = 256, 8
     products = 2 * width * width * depth
     rest = flops_per_sample(width, depth) - products

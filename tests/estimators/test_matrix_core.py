@@ -1,4 +1,4 @@
-"""The matrix core against a chain that holds every third and fourth cumulant, written out index by index."""
+"""The matrix core against a chain with every third and fourth cumulant, computed index by index."""
 
 from itertools import permutations
 from typing import Literal
@@ -117,7 +117,7 @@ def test_equals_the_dense_chain(sphere: bool, width: int, depth: int) -> None:
 
 
 def test_lean_sources_keep_all_where_their_rank_allows_it() -> None:
-    """At a width below the rank nothing is left out, in the means, the slices or the contraction."""
+    """At a width below the rank nothing is left out of the means, the slices or the contraction."""
     weights = draw(81, 12, 4).weights
     full, lean = (in_double(MatrixCoreProp(True, SHRINK, form, True, 0).means, weights) for form in FORMS)
     np.testing.assert_allclose(lean, full, rtol=1e-8)

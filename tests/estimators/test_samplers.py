@@ -1,4 +1,4 @@
-"""The samplers: unbiased where they say so, exact in the degrees they say, never over their budget."""
+"""The samplers: unbiased and exact in some degrees, as their docstrings say, and never over their budget."""
 
 import math
 from collections.abc import Callable
@@ -69,7 +69,7 @@ def network_and_truth() -> tuple[MLP, Truth]:
 @pytest.mark.parametrize("limit", [0, 10, 1007, 1008, 123_456, 10**9])
 @pytest.mark.parametrize("turn", [1, 32, 1000])
 def test_largest_size_fits_and_leaves_no_room_for_a_turn_more(turn: int, limit: int) -> None:
-    """A price with a fixed part, a price a block, and a price for every `turn` of them."""
+    """A price with a fixed part, a price per block, and a price per `turn` blocks."""
     asked = []
 
     def flops(size: int) -> int:
@@ -142,7 +142,7 @@ UNBIASED = {
 
 @pytest.mark.parametrize("name", UNBIASED)
 def test_unbiased(name: str) -> None:
-    """Averaged over many keys, within 6 standard errors of truth; the samples are few, so that a bias would show."""
+    """The average over many keys is within 6 standard errors of the truth. Few samples make a bias visible."""
     mlp, truth = network_and_truth()
     mean, error = means_over_keys(UNBIASED[name], mlp, 2000)
     joint = np.hypot(error, truth.standard_errors) + 2e-6  # float32
@@ -151,7 +151,7 @@ def test_unbiased(name: str) -> None:
 
 
 def test_a_design_s_error_is_smaller_than_that_of_as_many_orthogonal_points() -> None:
-    """288 points at width 16: nine bases, by design or turned at random."""
+    """288 points at width 16: nine bases, as a design or with random rotations."""
     mlp, _ = network_and_truth()
     by_design = means_over_keys(UNBIASED["kerdock"], mlp, 300)[1]
     at_random = means_over_keys(lambda w, key: Orthogonal(0.1, "mean", 0).sample(w, key, 9), mlp, 300)[1]
@@ -186,7 +186,7 @@ def design_points(key: jax.Array, n: int) -> np.ndarray:
 
 @pytest.mark.parametrize(("width", "n"), [(16, 16), (11, 16)])
 def test_kerdock_is_the_mean_over_the_design_written_out(width: int, n: int) -> None:
-    """Transforms and ± identities change nothing; a width between designs takes coordinates of the next."""
+    """Transforms and ± identities change nothing; a width between designs uses coordinates of the next larger one."""
     mlp, key = draw(71, width, 3), jax.random.key(9)
     h = design_points(jax.random.fold_in(jax.random.fold_in(key, 0), 0), n)[:, :width]
     for w, means in zip(mlp.weights, Kerdock(0.1, 1.0, 0.0, "none", 0, 0).designs(mlp.weights, key, 1), strict=True):
@@ -195,7 +195,7 @@ def test_kerdock_is_the_mean_over_the_design_written_out(width: int, n: int) -> 
 
 
 def test_design_integrates_fourth_powers() -> None:
-    """E[(u·v)⁴] = 3/(n(n+2)) on the sphere, for every unit v; a part of the design doesn't."""
+    """E[(u·v)⁴] = 3/(n(n+2)) on the sphere for every unit v; for a part of the design it isn't."""
     n = 16
     points = design_points(jax.random.key(2), n) / mean_radius(n)
     v = np.random.default_rng(0).standard_normal((n, 50))
@@ -217,7 +217,7 @@ def test_anchored_first_layer_is_exact(name: str, depth: int) -> None:
 
 
 def test_one_layer_by_telescoping() -> None:
-    """What is left after the linear part is |z|/2 − E: variance σ²/4·(1 − 2/π)."""
+    """The rest after the linear part is |z|/2 − E, with variance σ²/4·(1 − 2/π)."""
     mlp, n_samples = draw(72, 16, 1), 20_000
     weights = jnp.asarray(mlp.weights)
     means = np.asarray(Telescoping(0.1, 0).sample(weights, jax.random.key(0), n_samples)[0], np.float64)
@@ -244,7 +244,7 @@ def test_whitened_anchors_all_agree_with_truth(anchors: Any) -> None:
 
 
 def test_known_layers_are_kept_and_their_errors_carried() -> None:
-    """Linear where all neurons are on: the correction is then exact."""
+    """If all neurons are on, the network is linear and the correction is exact."""
     weights = jnp.asarray(np.abs(draw(76, 8, 4).weights))
     truth = [first_means(weights[0])]
     for w in weights[1:]:
@@ -268,7 +268,7 @@ def test_a_share_of_none_is_as_if_the_layer_were_unknown() -> None:
 
 
 def carry_of_ones(weights: jax.Array) -> jax.Array:
-    """What a first layer that is off by .1 does to deeper ones that are always on."""
+    """The effect of a first layer with an error of .1 on deeper layers that are always on."""
     errors = [jnp.full(weights.shape[1], 0.1)]
     for w in weights[1:]:
         errors.append(errors[-1] @ w)
@@ -289,7 +289,7 @@ def test_pruned_sizes() -> None:
 
 
 def test_pruning_leaves_out_what_is_off_and_puts_the_rest_back() -> None:
-    """Neurons that are never on can go without a trace."""
+    """Removing neurons that are never on changes nothing."""
     rng = np.random.default_rng(3)
     layers = [jnp.asarray(rng.standard_normal((8, 8)), jnp.float32) for _ in range(3)]
     layers[1] = layers[1].at[:, 2].set(-1).at[:, 5].set(-1)  # inputs are positive
@@ -303,7 +303,7 @@ def test_pruning_leaves_out_what_is_off_and_puts_the_rest_back() -> None:
 
 
 def test_pruning_s_bias_is_far_below_the_noise() -> None:
-    """The same points with and without: the difference is under 1 % of the MSE of 2,048 points, about .02/2048."""
+    """The same points with and without pruning: the difference is under 1 % of the MSE of 2,048 points (.02/2048)."""
     mlp, key = draw(74, 256, 32), jax.random.key(1)
     run = jax.jit(lambda w, share: PrunedMonteCarlo(0.1, share, "none", 0).sample(w, key, 4), static_argnums=1)
     whole, pruned = (np.asarray(run(jnp.asarray(mlp.weights), share)[-1], np.float64) for share in (0.0, 0.3))

@@ -1,4 +1,4 @@
-"""Strassen's product: the same numbers for fewer metered FLOPs."""
+"""Strassen's product gives the same numbers for fewer metered FLOPs."""
 
 import jax
 import jax.numpy as jnp

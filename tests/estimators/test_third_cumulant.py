@@ -1,4 +1,4 @@
-"""Third-cumulant propagation against a version that holds every third and fourth cumulant, in double precision."""
+"""Third-cumulant propagation against a version with every third and fourth cumulant, in double precision."""
 
 import math
 
@@ -75,7 +75,7 @@ def test_strassen_changes_the_price_and_not_the_answer() -> None:
 
 @pytest.mark.parametrize("depth", [2, 4])
 def test_cost_is_the_docstring_s(depth: int) -> None:
-    """Matrix products as counted by hand, one a layer more for the diagonal core, and the mean's by a vector."""
+    """Matrix products counted by hand: one more per layer for the diagonal core, and products with the mean vector."""
     n = 64
     carry = 3 * depth * (depth - 1) // 2 - (depth - 1)
     products = carry + 3 * (depth - 1) * (depth - 2) // 2 + 2 * (depth - 1) + (depth - 2)
@@ -90,7 +90,7 @@ def test_cost_is_the_docstring_s(depth: int) -> None:
 
 @pytest.mark.slow
 def test_isotropic_fourth_cumulant_at_256x8() -> None:
-    """c after layers 1 … 7, of the size it has on any network of this shape."""
+    """c after layers 1 … 7 has its usual size for networks of this shape."""
     expected = [0.0069, 0.0099, 0.0093, 0.0072, 0.0059, 0.0052, 0.0041]
     weights = draw(74, 256, 8).weights
 

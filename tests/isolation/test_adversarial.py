@@ -1,6 +1,6 @@
-"""Programs that try to pay less, see more or break things. Each is charged, refused or contained, and says which.
+"""Programs that try to pay less, see more or break something. Each is charged, refused or contained, as its name says.
 
-Where a program's cost is the point, it is metered in a worker by the process that never imports it.
+If a test is about a program's cost, the program is metered in a worker by a process that never imports it.
 """
 
 import os
@@ -16,7 +16,7 @@ ZEROS = "jnp.zeros((mlp.depth, mlp.width))"
 
 
 def estimator(body: str, setup: str = "", top: str = "") -> str:
-    """An estimator's source with this body of `predict`; the body leaves its answer in `out`."""
+    """An estimator's source with this body of `predict`; the body assigns its answer to `out`."""
     lines = [
         "import jax, jax.numpy as jnp, numpy as np, os, sys, time",
         "from jax import lax",
@@ -146,11 +146,11 @@ PLAIN_CHARGES = {
     "recomputation behind remat",
     "a loop hidden in a loop's test",
 }
-"""The meter's own tests see to these without a process, so that here they may wait for `make test-all`."""
+"""The meter's own tests cover these without a process, so here they run only in `make test-all`."""
 
 
 def slow_where(names, slow):
-    """Parameters, of which some are run by `make test-all` alone."""
+    """Parameters; some run only in `make test-all`."""
     return [pytest.param(name, marks=[pytest.mark.slow] if name in slow else []) for name in sorted(names)]
 
 
@@ -338,7 +338,7 @@ def test_eager_work_on_the_host_lands_in_residual_time(tmp_path):
     )
     (prediction,) = predict(estimator(body), tmp_path, mode="eager")
     assert prediction.timing.residual_wall_time_s >= 0.3
-    assert score(prediction).flags.combined_budget_exhausted  # 0.3 s at 1e11 FLOPs a second is 300 budgets
+    assert score(prediction).flags.combined_budget_exhausted  # 0.3 s at 1e11 FLOPs per second is 300 budgets
 
 
 def test_eager_work_in_an_array_hook_is_charged(tmp_path):

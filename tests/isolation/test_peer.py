@@ -44,7 +44,7 @@ def program(name: str) -> str:
     [
         ("no/such/python", "estimator.python=no/such/python: no such file"),
         ("false", "has no whestbench"),
-        ("echo", "is no Python interpreter"),
+        ("echo", "is not a Python interpreter"),
     ],
 )
 def test_an_interpreter_without_the_peer_is_refused_with_the_remedy(python: str, words: str) -> None:
@@ -182,7 +182,7 @@ def test_a_cost_has_the_peers_sum() -> None:
 
 def test_what_the_peers_interpreter_runs_needs_numpy_and_the_peer_alone() -> None:
     allowed = {"numpy", "flopscope", "whestbench", "ml_dtypes"}  # the last where it is installed
-    for name in ("wire.py", "sandbox.py", "peer/worker.py"):
+    for name in ("channel.py", "sandbox.py", "peer_worker.py"):
         tree = ast.parse((PACKAGE / name).read_text())
         names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]

@@ -99,7 +99,7 @@ class Submission:
     body: str
     rules: dict[str, Any] = field(default_factory=dict)
     codes: str | None = None
-    """What the test itself expects of both; null leaves it to the peer."""
+    """The result that the test expects of both; None to expect the peer's result."""
 
 
 SUBMISSIONS = {
@@ -159,7 +159,7 @@ def with_setup(body: str) -> str:
 
 @dataclass(frozen=True)
 class Both:
-    """Where everything is, and what the peer made of it."""
+    """The paths of all parts, and the peer's results."""
 
     paths: dict[str, Path]
     rules: dict[str, dict[str, Any]]
@@ -315,7 +315,7 @@ def test_a_run_from_the_command_line(both: Both, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["starter", "mean", "covariance", "whole", *SUBMISSIONS])
 def test_the_peers_own_reports_hold_together(both: Both, name: str, tmp_path: Path) -> None:
-    """Whatever happened to the estimator: what `job=import` checks is true of whestbench's reports."""
+    """The checks of `job=import` hold for whestbench's reports, whatever the estimator did."""
     (tmp_path / "report.json").write_text(json.dumps(both.theirs[name]))
     found = read_peer_report(tmp_path / "report.json")
     assert (found.schema, len(found.rows)) == ("1.1", 3)

@@ -1,4 +1,4 @@
-"""Programs survive the journey as plain data: same answer, same cost, same labels."""
+"""Programs sent as plain data keep their answer, their cost and their labels."""
 
 import json
 

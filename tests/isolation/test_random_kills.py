@@ -1,4 +1,4 @@
-"""A worker killed at random moments costs the MLPs it was killed in, and the report is whole."""
+"""Workers killed at random moments: only the MLPs they worked on fail, and the report is complete."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Estimators of one's own: by file, by import path, by a config of one's own; and what becomes of the faulty ones."""
+"""A user's estimators: by file, by import path and by the user's config; and the failures of faulty ones."""
 
 import hashlib
 import json
@@ -65,7 +65,7 @@ def score_file(whest: Whest, tmp_path: Path) -> Whest:
 
 
 def assert_failed(outcome: Any, code: str, words: str) -> None:
-    """Exit code 1, the diagnosis on the screen and in the report, every MLP scored as a failed one."""
+    """Exit code 1, the reason on the screen and in the report, and every MLP scored as failed."""
     assert outcome.exit_code == 1, outcome.err
     assert "Traceback" not in outcome.err
     assert f"{code}: " in outcome.out

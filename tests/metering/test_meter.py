@@ -146,7 +146,7 @@ def test_rounds_are_counted_through_scan_cond_jit_vmap_and_inside_a_loop_test():
         lanes = jax.vmap(lambda k: lax.while_loop(lambda s: s < k, lambda s: s + 1, 0))(jnp.arange(4) * n)  # 9 rounds
 
         def dear_test(s):
-            return lax.while_loop(lambda t: t < 7, lambda t: t + 1, s * 0) + s < 9  # 7 rounds a test, 3 tests
+            return lax.while_loop(lambda t: t < 7, lambda t: t + 1, s * 0) + s < 9  # 7 rounds per test, 3 tests
 
         return x + lanes.sum() + lax.while_loop(dear_test, lambda s: s + 1, n - 3)
 

@@ -1,4 +1,4 @@
-"""Pages in a real Chromium: they sort, change theme, fit a phone and load nothing; and are pictured for docs/.
+"""Pages in a real Chromium: they sort, change theme, fit a phone and load nothing. The pictures are for docs/.
 
 `make screenshots` keeps the pictures.
 """
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.places import ROOT
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
 
@@ -68,7 +70,7 @@ class Visit:
 
 
 def keep(visit: Visit, name: str, tmp_path: Path, height: int) -> None:
-    """A picture for docs/ where WHEST_SCREENSHOTS asks for it, else for nobody."""
+    """Save a picture in the folder WHEST_SCREENSHOTS, or in a temporary folder."""
     folder = ROOT / os.environ.get("WHEST_SCREENSHOTS", tmp_path)
     visit.page.set_viewport_size({"width": 1180, "height": height})
     visit.page.evaluate("window.scrollTo(0, 0)")
@@ -152,7 +154,7 @@ def test_a_strangers_words_stay_words(browser: Any, whest: Callable[..., Any], t
 
 @pytest.fixture
 def ui(tmp_path: Path, outputs: Path, environment: dict[str, str]) -> Iterator[str]:
-    """`job=ui` on the test's own store and a free port; what comes out is the address it printed."""
+    """`job=ui` on the test's own store and a free port; yields the address that it printed."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Pages: whatever text comes in, the same HTML with only text in it comes out; nothing is loaded; each run has one."""
+"""Pages: any input text stays text and never becomes HTML; nothing is loaded; each run has a page."""
 
 import base64
 import hashlib
@@ -73,7 +73,7 @@ class Outline(HTMLParser):
 
 
 def page_saying(text: str) -> Page:
-    """A block of every kind, with the same text wherever text can stand."""
+    """One block of every kind, with the same text in every place that takes text."""
     figure, axes = new_figure()
     axes.plot([1, 2], [1, 3], label=literal(text) or "line")
     axes.legend()

@@ -1,4 +1,4 @@
-"""Rules on an exam's cases: per cent right under ari, FHERMA's formula on questions; both made again from the rows."""
+"""Rules on an exam's cases: per cent right under ari, FHERMA's formula on questions; both recomputed from the rows."""
 
 from dataclasses import asdict
 from typing import Any
@@ -87,7 +87,7 @@ def test_ari_is_made_again_from_the_rows(outcomes: list[Outcome]) -> None:
     ],
 )
 def test_fherma_on_questions_is_its_formula(n_right: int, n_failed: int, time_s: float, expected: float) -> None:
-    """Accuracy is that of the questions that were answered."""
+    """Accuracy is over the questions that were answered."""
     answered = 100 - n_failed
     outcomes: list[Outcome] = [i < n_right * answered / 100 for i in range(answered)]
     score = FHERMA.score_exam(cases([*outcomes, *["NON_FINITE"] * n_failed], time_s))

@@ -108,7 +108,7 @@ def test_nothing_finished_is_no_score_and_one_case_has_no_error() -> None:
 
 
 def test_the_error_is_the_means_own_where_the_score_is_a_mean() -> None:
-    """Without a price of time and failures the score is linear, and the jackknife gives the textbook's error."""
+    """Without terms for time and failures the score is a mean, and the jackknife gives its standard error."""
     suite = score(*(make_case(errors) for errors in (RIGHT, HALF, HALF, RIGHT, RIGHT)), rule=shipped(time_weight=0))
     points = [1000, 500, 500, 1000, 1000]
     assert suite.score == pytest.approx(np.mean(points))

@@ -1,4 +1,4 @@
-"""Paired statistics: laws that hold for any scores, textbook values, and intervals that miss as often as they say."""
+"""Paired statistics: laws that hold for any scores, textbook values, and the coverage of the intervals."""
 
 import math
 from itertools import pairwise
@@ -134,7 +134,7 @@ def test_verdicts_in_words() -> None:
 
 @pytest.mark.parametrize(("a", "b"), [([1.0], [1.0, 2.0]), ([], []), ([math.nan], [1.0]), ([1.0], [math.inf])])
 def test_what_cannot_be_paired_is_refused(a: list[float], b: list[float]) -> None:
-    with pytest.raises(ValueError, match=r"same cases|not finite"):
+    with pytest.raises(ValueError, match=r"same cases|must be finite"):
         Paired(np.array(a), np.array(b))
 
 
@@ -144,7 +144,7 @@ def test_an_interval_holds_its_ends() -> None:
 
 
 def test_bias_and_noise_come_apart_without_bias_of_their_own() -> None:
-    """Known: bias² 4e-4 on every neuron, noise 1e-3, truth off by 2e-4 on average; three seeds."""
+    """Known values: bias² 4e-4 on every neuron, noise 1e-3, a mean error of the truth of 2e-4; three seeds."""
     rng = np.random.default_rng(8)
     n_seeds, n_mlps, width = 3, 400, 64
     truth_error = rng.normal(0, math.sqrt(2e-4), (n_mlps, width))
@@ -157,5 +157,5 @@ def test_bias_and_noise_come_apart_without_bias_of_their_own() -> None:
     assert abs(split.noise - 1e-3) < 6 * split.noise_se
     assert split.mse == pytest.approx(split.bias + split.noise + 2e-4)
     assert split.noise_share == pytest.approx(split.noise / (split.noise + split.bias))
-    with pytest.raises(ValueError, match="one seed"):
+    with pytest.raises(ValueError, match="n_seeds=1: noise and bias"):
         split_error(mses[:1], answers[:1], np.zeros(n_mlps))

@@ -18,13 +18,13 @@ BITS = math.log(2)
 def scored(
     *bits: float, delta: float | None = None, val: float | None = None, n_bytes: int = 100, whole: bool = True
 ) -> PrismScore:
-    """Batches of so many bits a byte, after a first one that is uniform where only one is given as an average."""
+    """The score of batches with these bits per byte."""
     held_out = None if val is None else HeldOut(val, val + (delta or 0.0))
     return RULE.score(OnlineRun([b * BITS for b in bits], n_bytes, held_out, whole))
 
 
 def after_uniform(bpb: float, n: int = 100) -> tuple[float, ...]:
-    """Batches with that mean whose first is dear enough to be nobody's anomaly."""
+    """Batches with this mean; the first has the uniform 8 bits per byte, so it is not an anomaly."""
     return (8.0, *([(n * bpb - 8.0) / (n - 1)] * (n - 1)))
 
 
@@ -100,7 +100,7 @@ def test_a_batch_that_is_not_finite_is_charged_twice_the_uniform_rate(bad: float
         (scored(8.0, 200.0), "104 bits per byte"),
         (scored(0.0), "0 bits per byte"),
         (scored(8.0, -20.0), "-6 bits per byte"),
-        (scored(8.0, 4.0, whole=False), "it was stopped before"),
+        (scored(8.0, 4.0, whole=False), "it was stopped before the end"),
     ],
 )
 def test_degenerate_runs_have_failed(score: PrismScore, reason: str) -> None:

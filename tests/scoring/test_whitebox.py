@@ -1,4 +1,4 @@
-"""The challenge's rule, against its published vectors and the properties it promises."""
+"""The challenge's rule, against its published vectors and its properties."""
 
 import math
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def make_truth(*layers: Sequence[float], error: float = 0.0, avg_variance: float
 def make_case(
     truth: Truth, means: Any = None, flops: int = 0, timing: Timing | None = None, failure: Failure | None = None
 ) -> WhiteboxCase:
-    """`means` null without a failure: refused before the run."""
+    """`means` None without a failure: refused before the run."""
     values = None if means is None else np.atleast_2d(np.array(means, np.float32))
     cost = Cost((Charge("", "dot_general", flops, 1),) if flops else ())
     return WhiteboxCase(0, "megan-chang", truth, Prediction(values, cost, timing or Timing(), failure), None)
@@ -109,7 +109,7 @@ def test_only_residual_time_is_priced() -> None:
 
 
 def test_flops_and_residual_time_together_over_budget_fail() -> None:
-    """F = .7B and λR = .5B: neither alone is too much."""
+    """F = .7B and λR = .5B: each alone is within the budget."""
     case = make_case(COUNTED, [1, 2, 3, 4], flops=700, timing=Timing(residual_wall_time_s=0.5))
     scored = score_one(case, limits(lam=1000.0))
     assert raised_flags(scored) == {"combined_budget_exhausted"}
@@ -222,7 +222,7 @@ def test_all_flags_at_once_count_as_one_failed_mlp() -> None:
 
 
 def test_an_error_keeps_the_flags_of_what_it_spent() -> None:
-    """An answer with NaNs that also took too long carries both diagnoses."""
+    """An answer with NaNs that also took too long has both flags."""
     case = make_case(COUNTED, failure=Failure("NON_FINITE", "NaN"), flops=5, timing=Timing(backend_time_s=3.0))
     suite = score(case, under=limits(wall=1.0))
     assert raised_flags(suite.cases[0]) == {"time_exhausted"}
@@ -298,7 +298,7 @@ def test_correction_takes_truth_s_noise_off_on_average() -> None:
 
 
 def test_comparison_with_plain_sampling() -> None:
-    """C = 500 buys 50 samples, B = 1000 buys 100; the ratio is free of the multiplier."""
+    """C = 500 pays for 50 samples, B = 1000 for 100; the ratio does not depend on the multiplier."""
     suite = score(make_case(make_truth([1.0], avg_variance=2.0), [0.5], flops=500))
     assert suite.sampling_mse_at_compute == pytest.approx(2 / 50)
     assert suite.sampling_mse_at_budget == pytest.approx(2 / 100)
@@ -313,7 +313,7 @@ def test_ratio_to_sampling_is_of_suite_means() -> None:
 
 
 def test_a_sampler_s_own_ratio_is_one() -> None:
-    """An estimator whose squared error is its variance over the samples it bought."""
+    """An estimator whose squared error is its variance divided by its number of samples."""
     n_samples, variance = 40, 3.0
     case = make_case(make_truth([0.0], avg_variance=variance), [math.sqrt(variance / n_samples)], flops=10 * n_samples)
     assert score(case).ratio_to_sampling == pytest.approx(1, rel=1e-6)
@@ -341,14 +341,14 @@ def test_multiplier_floor_outside_its_range_is_refused(floor: float) -> None:
 
 
 steady = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-"""The same examples every time, however busy the machine."""
+"""The same examples every time, also on a busy machine."""
 reals = st.floats(-1e6, 1e6, width=32)
 times = st.floats(0, 10)
 
 
 @st.composite
 def suites(draw: st.DrawFn) -> list[WhiteboxCase]:
-    """Cases of one shape: answered, refused or failed, cheap or dear."""
+    """Cases of one shape: answered, refused or failed, cheap or expensive."""
     depth, width = draw(st.integers(1, 3)), draw(st.integers(1, 4))
 
     def layers() -> np.ndarray:
@@ -462,7 +462,7 @@ def test_flags_say_what_was_exceeded_and_nothing_else(cases: list[WhiteboxCase],
 @steady
 @given(st.lists(reals, min_size=1, max_size=4), st.data())
 def test_spending_less_never_scores_worse(values: list[float], data: st.DataObject) -> None:
-    """The same answer within the budget; going over it can't help an answer that beats zeros either."""
+    """More compute never improves the score of the same answer, and exceeding the budget doesn't if it beats zeros."""
     less, more = sorted(data.draw(st.tuples(*[st.integers(0, int(BUDGET))] * 2)))
     answer = data.draw(st.lists(reals, min_size=len(values), max_size=len(values)))
     cheap, dear, over = (

@@ -1,4 +1,4 @@
-"""`job=init`: what it writes works at once, and nothing of the user's is lost."""
+"""`job=init`: its files work at once, and no file of the user is lost."""
 
 import subprocess
 import sys

@@ -1,1 +1,1 @@
-"""What tests share: harnesses, made-up data, hostile programs."""
+"""Shared by tests: harnesses, generated data, hostile programs."""

@@ -1,4 +1,4 @@
-"""Learners that tests need: one that knows nothing, one that counts pairs, and those that cheat or break."""
+"""Learners for tests: one that knows nothing, one that counts pairs, and some that cheat or break."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -79,7 +79,7 @@ class Luggage(Bigram):
 
 @dataclass
 class BreaksOnce(Bigram):
-    """Not a number while a certain byte was the last to be learnt."""
+    """Gives NaN while a certain byte was the last one learnt."""
 
     def logits(self, params: Any, tokens: Any) -> Any:
         return super().logits(params, tokens) + jnp.where(params[0, 0] > 0, 0.0, jnp.nan)

@@ -1,6 +1,6 @@
-"""The command line under test: `whest(…)` in this process, `whest_process(…)` as a process of its own.
+"""The command line under test: `whest(…)` in this process, `whest_process(…)` in a new process.
 
-A pytest plugin; a test module asks for it by `pytest_plugins = ["cli_harness"]`.
+It is a pytest plugin, loaded by tests/conftest.py.
 """
 
 import json
@@ -22,12 +22,12 @@ import pytest
 
 from tests.support.places import ROOT
 
-# optax brings absl, whose log handler closes the stream it was made with when Hydra configures logging anew, unless
-# that is the process's own: it would be pytest's.
+# optax imports absl. When Hydra configures logging again, absl's log handler closes its stream, unless it is the
+# process's own stream. Here it would be a stream of pytest.
 absl.logging.get_absl_handler().python_handler.stream = sys.__stderr__
 
 PATIENCE_S = 300
-"""When a child process is given up; never part of what is tested."""
+"""Time limit of a child process. No test depends on it."""
 JAX_SETTINGS = (
     "jax_compilation_cache_dir",
     "jax_default_matmul_precision",
@@ -39,7 +39,7 @@ JAX_SETTINGS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended, and what it left in the outputs folder."""
+    """The end of a command, and its files in the outputs folder."""
 
     exit_code: int
     out: str
@@ -102,7 +102,7 @@ def outputs(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment() -> dict[str, str]:
-    """A child's environment: this checkout importable from any folder, nothing of the caller's terminal."""
+    """A child's environment: this checkout is importable from any folder, and settings of the terminal are removed."""
     inherited = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "PYTHONWARNINGS")}
     return inherited | {"PYTHONPATH": str(ROOT)}
 
@@ -111,7 +111,7 @@ def environment() -> dict[str, str]:
 def whest(
     tmp_path: Path, outputs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., Outcome]]:
-    """`python -m whest …` in this process, from tmp_path; what it changes in the process is put back."""
+    """`python -m whest …` in this process, from tmp_path. Changes of the process are undone."""
     import jax
     from hydra.core.global_hydra import GlobalHydra
     from jax.experimental.compilation_cache import compilation_cache
@@ -160,7 +160,7 @@ def whest(
 
 @pytest.fixture
 def whest_process(tmp_path: Path, outputs: Path, environment: dict[str, str]) -> Callable[..., Outcome]:
-    """`python -m whest …` as a process of its own, from tmp_path."""
+    """`python -m whest …` in a new process, from tmp_path."""
 
     def run(*arguments: str, **variables: str) -> Outcome:
         ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Bundled estimators under test: made from their YAML, compiled once, answered and priced; and networks for them."""
+"""Bundled estimators under test: created from their YAML and compiled once; their answers and costs; and networks."""
 
 import math
 from collections.abc import Callable
@@ -35,8 +35,7 @@ NODES = {path.stem: load_node(path) for path in sorted(ESTIMATORS.glob("*.yaml")
 BUNDLED = [
     name
     for name, node in NODES.items()
-    if "_target_" in node
-    and hasattr(get_class(node["_target_"]), "predict")  # byte learners have a contract of their own
+    if "_target_" in node and hasattr(get_class(node["_target_"]), "predict")  # byte learners have their own contract
 ]
 
 

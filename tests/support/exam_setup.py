@@ -1,4 +1,4 @@
-"""A tiny exam, and a learner that learns which byte follows which; it also looks about where it is run."""
+"""A tiny exam, and a learner that counts which byte follows which. The learner also inspects its process."""
 
 from pathlib import Path
 
@@ -76,7 +76,7 @@ class Estimator:
 
 
 def write_files(folder: Path) -> dict[str, Path]:
-    """Text, validation set, exam and learner as a user would have them; the exam in a folder of its own."""
+    """Text, validation set, exam and learner as a user would have them; the exam is in its own folder."""
     paths = {
         "text": folder / "text.txt",
         "validation": folder / "validation.jsonl",

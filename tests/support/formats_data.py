@@ -1,4 +1,4 @@
-"""Small datasets with made-up truth, and the ways to take them apart, for the tests of the formats."""
+"""Small datasets with invented truth, and functions to change their files, for the tests of the formats."""
 
 import json
 import zipfile
@@ -20,12 +20,12 @@ from whest.dataset.stored import FileDataset
 from whest.truth.truth import Truth
 
 OURS = ["standard_errors", "n_samples", "n_replicates"]
-"""What datasets from elsewhere lack."""
+"""Columns that datasets made by WhestBench lack."""
 OUR_METADATA = ["content_sha256", "content_mlp_range", "truth_floor_mse", "sampler", "command", "versions"]
 
 
 def with_truth(dataset: Dataset, n_samples: int = 1000) -> Dataset:
-    """Means and errors that are numbers, nothing more."""
+    """Means and errors without any meaning."""
 
     def truth(index: int) -> Truth:
         generator = np.random.default_rng(index)
@@ -94,7 +94,7 @@ def read_members(path: Path) -> dict[str, np.ndarray]:
 
 
 def edit_npz(path: Path, edit: Callable[[dict[str, np.ndarray]], object], **metadata: Any) -> None:
-    """The archive with other members, and metadata fields set, or taken out where null."""
+    """The archive with other members; metadata fields are set, or removed if None."""
     members = read_members(path)
     document = json.loads(str(members["metadata"])) | metadata
     members["metadata"] = np.array(json.dumps({key: value for key, value in document.items() if value is not None}))

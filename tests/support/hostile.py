@@ -1,4 +1,4 @@
-"""Running an estimator's source in a real worker, for the tests that don't trust it."""
+"""Run an estimator's source in a real worker, for the tests of hostile code."""
 
 import contextlib
 from dataclasses import replace
@@ -33,7 +33,7 @@ def context(budget: int = BUDGET) -> SetupContext:
 
 @contextlib.contextmanager
 def worker(source, folder, mode="traced", fresh=False, hidden=(), budget=BUDGET, **limits):
-    """A runner with the source in a worker of its own."""
+    """A runner with the source in its own worker."""
     spec = spec_of(source, folder, mode)
     isolation = Isolation("process", fresh)
     with open_runner(isolation, spec, context(budget), replace(LIMITS, **limits), hidden, folder / "xla") as runner:
@@ -41,7 +41,7 @@ def worker(source, folder, mode="traced", fresh=False, hidden=(), budget=BUDGET,
 
 
 def predict(source, folder, n_mlps=1, **options) -> list[Prediction]:
-    """What a worker answers for the first MLPs."""
+    """A worker's answers for the first MLPs."""
     with worker(source, folder, **options) as runner:
         return [runner.predict(DATASET.mlp(row)) for row in DATASET.rows[:n_mlps]]
 

@@ -1,7 +1,7 @@
-"""The peer under test: `whestbench` itself, in an environment of its own.
+"""The peer under test: `whestbench` itself, in its own environment.
 
-Its interpreter is WHEST_PEER_PYTHON, or outputs/peer of this checkout or of its main one; without either tests skip.
-A pytest plugin; a test module asks for it by `pytest_plugins = ["peer_harness"]`.
+Its interpreter is WHEST_PEER_PYTHON, or outputs/peer of this checkout or of the main one. Without both, tests skip.
+It is a pytest plugin, loaded by tests/conftest.py.
 """
 
 import os
@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.places import ROOT
+
 PATIENCE_S = 1800
-"""When a program is given up; never part of what is tested."""
+"""Time limit of a program. No test depends on it."""
 Peer = Callable[..., str]
 
 
@@ -46,7 +48,7 @@ def peer(peer_in: Callable[[Path], Peer], tmp_path: Path) -> Peer:
 
 
 def programs(python: Path, tmp_path: Path) -> Peer:
-    """`peer("whest", …)` or `peer("python", …)`: the peer's own programs, offline and with a cache of their own."""
+    """`peer("whest", …)` or `peer("python", …)`: the peer's own programs, offline and with their own cache."""
     quiet = {"HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1", "PYTHONPATH": ""}
 
     def run(program: str, *arguments: object) -> str:

@@ -1,4 +1,4 @@
-"""A real MLflow store with real runs, scored once each and logged as often as a test wants them."""
+"""A real MLflow store with real runs. Each is scored once and logged as often as a test needs it."""
 
 import atexit
 import json
@@ -48,7 +48,7 @@ class Store:
         return folder, score(config, folder)
 
     def add(self, estimator: str, *overrides: str, participant: str = "", hours: float = 0.0, **config: Any) -> str:
-        """Log that run as `participant`'s, finished so many hours after noon; its MLflow id."""
+        """Log that run for `participant`, finished `hours` after noon. Returns its MLflow id."""
         _, report = self._scored(estimator, *overrides)
         finished = NOON + timedelta(hours=hours)
         meta = replace(report.meta, run_started_at_utc=finished - timedelta(seconds=3), run_finished_at_utc=finished)

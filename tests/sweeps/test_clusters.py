@@ -1,4 +1,4 @@
-"""Many processes, many machines: the same sweep by any launcher gives the same scores. Slow, and real throughout."""
+"""Many processes, many machines: the same sweep gives the same scores with any launcher. Slow, with real launchers."""
 
 import csv
 import importlib.util

@@ -1,4 +1,4 @@
-"""Sweeps that were stopped: the same command goes on, nothing finished is run again, and nothing stale is believed."""
+"""Sweeps that were stopped: the same command continues, repeats no finished job and uses no outdated result."""
 
 import csv
 import os

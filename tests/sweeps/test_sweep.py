@@ -1,4 +1,4 @@
-"""Sweeps: many jobs, one parent run, one table; a job that fails is in the table and hides no other."""
+"""Sweeps: many jobs, one parent run, one table. A failed job is in the table too."""
 
 import csv
 import importlib.util
@@ -164,7 +164,7 @@ def test_parallel_jobs_share_a_fresh_store(whest_process: Whest, outputs: Path) 
 
 
 def test_a_jobs_failure_travels_between_processes() -> None:
-    """A parallel launcher sends it back pickled; one that can't be unpickled takes the whole pool down."""
+    """A parallel launcher pickles the error; if it can't be unpickled, the whole pool fails."""
     from whest.errors import JobFailedError
 
     failure = JobFailedError("the estimator failed")

@@ -1,4 +1,4 @@
-"""Runs as they were recorded: what is left alone reads back whole; whatever was changed afterwards is said in words."""
+"""Recorded runs: an unchanged run reads back complete; every later change is reported."""
 
 import hashlib
 import json

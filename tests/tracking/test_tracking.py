@@ -1,4 +1,4 @@
-"""Tracking: what MLflow remembers of a run, and what a failing or half-made store costs: never the result."""
+"""Tracking: the data of a run in MLflow; and a failing or incomplete store, which never costs the result."""
 
 import json
 import random
@@ -33,7 +33,7 @@ def recorded(outputs: Path, experiment: str = "whest") -> list[Any]:
 
 
 def artifacts(outputs: Path, run: Any) -> Path:
-    """Where the run's artifacts are; below the outputs folder, or they would be scattered."""
+    """The folder of the run's artifacts, which must be inside the outputs folder."""
     folder = Path(run.info.artifact_uri.removeprefix("file://"))
     assert folder.is_relative_to(outputs)
     return folder

@@ -1,4 +1,4 @@
-"""The truth cache: what it holds is found again whole, or not at all."""
+"""The truth cache: an entry is found again completely or not at all."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ from whest.truth.truth import State, Truth
 
 @dataclass(frozen=True)
 class CountingTruth:
-    """The reference's stream, which remembers how often it was drawn."""
+    """The reference's stream, which counts how often it was drawn."""
 
     name: ClassVar[str] = "counting"
     version: ClassVar[int] = 1

@@ -1,4 +1,4 @@
-"""Designs are designs, the fast sampler is unbiased, and its intervals cover."""
+"""The designs have their properties, the fast sampler is unbiased, and its intervals have the right coverage."""
 
 import math
 import subprocess
@@ -35,7 +35,7 @@ def points(n):
 
 @pytest.mark.parametrize("n", [16, 64])
 def test_all_bases_together_are_a_spherical_5_design(n):
-    """Every direction sees the sphere's own second and fourth moments, and no odd ones."""
+    """In every direction the second and fourth moments are those of the sphere, and odd moments are zero."""
     x = points(n)
     assert len(x) == n * (n + 2)
     direction = np.random.default_rng(1).normal(size=n)
@@ -142,7 +142,7 @@ def assert_same(first, second):
 
 
 def test_a_stream_goes_on_from_any_of_its_states(monkeypatch):
-    """Between replicates and in the midst of them: the same numbers bit for bit."""
+    """Stopped between replicates or inside one: the same numbers bit for bit."""
     monkeypatch.setattr("whest.truth.plan.BLOCK_SAMPLES", 2**13)
     (mlp,) = small_mlps(256, 2, 1)
     sampler = FastTruth(8 * 2 * 256 * 33)
@@ -165,7 +165,7 @@ def test_sampling_goes_on_until_the_error_bar_is_small_enough():
 
 @pytest.mark.slow
 def test_bars_that_sampling_stopped_for_are_hardly_too_small():
-    """Stopping when the bar looks small enough favours small bars; with ten replicates their squares by under 25 %."""
+    """Stopping at a small error bar favours small bars; with ten replicates it lowers their squares by under 25 %."""
     squares, claimed = [], []
     for mlp in small_mlps(16, 4, 300, seed=77):
         truth = draw(FastTruth(2, standard_error=3e-3), mlp)
@@ -177,7 +177,7 @@ def test_bars_that_sampling_stopped_for_are_hardly_too_small():
 
 
 def far_from_published(n_samples=2, standard_error=None):
-    """How many joint standard errors off the reference's own N = 1e9 means, and our floor."""
+    """The distance to the reference's own N = 1e9 means in joint standard errors, and our floor."""
     published = [0.013288852758705616, 0.638306200504303, 0.5297008752822876, 0.002453362103551626, 2.779923439025879]
     mlp = draw_mlp(SeedProtocol().streams(568690286140009226), 256, 8, "sara-perez")
     truth = draw(FastTruth(n_samples, standard_error), mlp)
@@ -201,8 +201,8 @@ ON_EIGHT_DEVICES = """
 import sys
 import jax
 import numpy as np
-from whest.dataset import FreshDataset
-from whest.fast_truth import FastTruth
+from whest.dataset.sources import FreshDataset
+from whest.truth.fast import FastTruth
 assert jax.device_count() == 8
 dataset = FreshDataset(width=64, depth=3, seed=5, n_mlps=1).load()
 mlp = dataset.mlp(dataset.rows[0])
@@ -215,7 +215,7 @@ for name, sampler in {"count": FastTruth(100_000), "bar": FastTruth(2, standard_
 
 
 def test_eight_devices_draw_what_one_draws(tmp_path, environment):
-    """The same replicates, each on a device of its own."""
+    """The same replicates, each on its own device."""
     simulated = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     command = [sys.executable, "-c", ON_EIGHT_DEVICES, str(tmp_path)]
     subprocess.run(command, check=True, env=environment | simulated, timeout=300)
@@ -241,12 +241,12 @@ def test_intervals_cover_an_independent_truth(width, depth, points, n_replicates
     covered = []
     for mlp in small_mlps(width, depth, 200):
         truth = draw(FastTruth(n_replicates * points), mlp)
-        stream = np.random.SeedSequence(mlp.seed + 1)  # nothing in common with the intervals' own samples
+        stream = np.random.SeedSequence(mlp.seed + 1)  # independent of the intervals' own samples
         precise = draw(FastTruth(400_000), MLP(mlp.weights, mlp.seed, mlp.name, stream))
         error = np.hypot(truth.standard_errors.astype(float), precise.standard_errors.astype(float))
         quantile = stats.t.ppf(0.975, truth.n_replicates - 1)
         inside = np.abs(truth.means.astype(float) - precise.means) <= quantile * error
-        sampled = truth.standard_errors > 1e-7  # a neuron that never turns on has no interval to speak of
+        sampled = truth.standard_errors > 1e-7  # a neuron that is never on has no interval
         covered.append([inside[layer][sampled[layer]].mean() for layer in range(1, mlp.depth)])
     assert truth.n_replicates == n_replicates
     for layer, share in enumerate(np.nanmean(covered, axis=0), start=2):

@@ -1,4 +1,4 @@
-"""Truth: sampled means against closed forms, with error bars that mean what they say."""
+"""Truth: sampled means against closed forms, and the size of their error bars."""
 
 from dataclasses import replace
 
@@ -133,7 +133,7 @@ def test_truth_of_moments_by_hand() -> None:
 
 
 def test_average_variance_takes_off_the_rounded_mean() -> None:
-    """Where the mean is no float32 number, avg_variance = Σx²/N − float32(mean)²: the reference's definition."""
+    """If float32 can't hold the mean exactly, avg_variance = Σx²/N − float32(mean)²: the reference's definition."""
     total, squares = np.array([[1 / 3 * 7, 10.1]]), np.array([[5.0, 20.3]])
     rounded = (total[0] / 7).astype(np.float32).astype(np.float64)
     expected = np.mean(squares[0] / 7 - rounded**2)
@@ -185,7 +185,7 @@ def test_plain_truth_is_the_sum_over_exactly_n_samples(n_samples: int) -> None:
 
 
 def test_one_sample_more_adds_one_sample() -> None:
-    """Beyond a whole chunk the first chunks stay the same: sums differ by the new row's activations alone."""
+    """With one row more than a whole chunk the first chunks stay the same: sums differ only by the new row."""
     mlp = draw(8, 128, 2)
     rows = rows_per_chunk(128, 10**6)
     fewer, more = (moments_of(PlainTruth(n), mlp) for n in (rows, rows + 1))
@@ -235,7 +235,7 @@ def test_drawing_twice_gives_the_same_numbers(sampler: TruthSampler) -> None:
 
 
 def test_reference_chunks_follow_one_generator() -> None:
-    """Beyond its chunk of 8192 rows the stream goes on where it was; a NumPy rendering gives the same sums."""
+    """After a chunk of 8192 rows the stream continues; plain NumPy code gives the same sums."""
     mlp, n = draw(8, 128, 2), 10_000
     generator = np.random.default_rng(mlp.sample_stream)
     h = np.concatenate([generator.standard_normal((rows, 128), dtype=np.float32) for rows in (8192, n - 8192)])
@@ -259,7 +259,7 @@ def test_sampling_goes_on_until_the_error_bar_is_small_enough(sampler: type[Plai
 
 
 def test_what_is_expected_follows_the_error_bar() -> None:
-    """A quarter of the variance takes four times the samples; before there is an error bar nothing is promised."""
+    """A quarter of the variance needs four times the samples. Before there is an error bar, nothing is predicted."""
     sampler = PlainTruth(2, standard_error=0.05)
     moments = Moments(2000, np.full((1, 1), 0.0), np.full((1, 1), 2000 * 20.0))  # SE 0.1
     assert expected_samples(sampler, moments) == pytest.approx(8000, rel=1e-3)

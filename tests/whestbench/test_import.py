@@ -1,4 +1,4 @@
-"""`job=import`: WhestBench reports made here, whole and spoilt, through the checks into a real MLflow store."""
+"""`job=import`: correct and damaged WhestBench reports go through the checks into a real MLflow store."""
 
 import copy
 import json
@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.documents import check_document
 from whest.boards.board import make_board
 from whest.boards.entries import read_entry
 from whest.boards.policies import WhestPolicy
@@ -70,7 +71,7 @@ def error_row(index: int) -> Json:
 
 
 def report(rows: list[Json], **config: Any) -> Json:
-    """A report that holds together."""
+    """A consistent report."""
     failed = ["error_code" in one or any(one[flag] for flag in FLAGS) for one in rows]
     computes = [one["effective_compute"] for one in rows]
     scores = [one["adjusted_final_layer_score"] for one in rows]
@@ -255,7 +256,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> MlflowTracking:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two sound reports on one dataset, one that was changed, an old one, one with an error of old, and none."""
+    """Two correct reports on one dataset, a changed one, an old one, an old one with an error, and another file."""
     place = tmp_path_factory.mktemp("reports")
     better = [row(index, layers=(0.1, 0.2 + 0.01 * index)) for index in MADE]
     worse = [row(index, layers=(0.1, 0.4 + 0.03 * index)) for index in MADE]
@@ -299,6 +300,13 @@ def test_reports_become_runs_that_read_back_whole(imported: dict[str, Any], stor
     place = Path(run.tags["run_folder"])
     assert read_report(place).problem is None
     assert "Imported from better.json" in (place / "report.html").read_text()
+
+
+def test_translated_reports_fit_their_types(imported: dict[str, Any], store: MlflowTracking) -> None:
+    written = list(store.outputs.glob("imported/*/report.json"))
+    assert len(written) == sum(fate.report is not None for fate in imported.values()) > 1
+    for path in written:
+        assert check_document(path)["mode"] == "import"
 
 
 def test_old_reports_keep_their_own_rule(imported: dict[str, Any], store: MlflowTracking) -> None:

@@ -1,4 +1,4 @@
-"""docs/porting.md: the ported estimator answers as the peer's own does, and the prices are as the page says."""
+"""docs/porting.md: the ported estimator gives the answers of the peer's own, and the prices are those of the page."""
 
 import json
 import os

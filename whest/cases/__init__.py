@@ -1,1 +1,1 @@
-"""Cases: what a task yields, as plain data for scoring rules and reports."""
+"""Cases: the results that a task yields, as plain data for scoring rules and reports."""

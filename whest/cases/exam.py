@@ -1,4 +1,4 @@
-"""What an exam run yields: one result a question, and what went before it."""
+"""The cases of an exam: one result per question, and the history of the training before it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -9,7 +9,7 @@ from whest.cost import Cost
 
 @dataclass(frozen=True)
 class Question:
-    """What is shown, what must come next byte for byte, and what kind of question it is."""
+    """The text shown, the answer that must follow in every byte, and the kind of the question."""
 
     prefix: bytes
     answer: bytes
@@ -18,7 +18,7 @@ class Question:
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """Questions with the hash of the file they were, or would be, read from."""
+    """Questions, and the hash of their file. Generated questions have the hash of the file they would be stored in."""
 
     questions: tuple[Question, ...]
     sha256: str
@@ -26,11 +26,11 @@ class QuestionSet:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered; null where the program gave no finite numbers."""
+    """The answer to a question. `given` and `nats` are None if the program's numbers were not finite."""
 
     given: bytes | None
     nats: float | None
-    """The code length of the right answer: a diagnostic."""
+    """The code length of the right answer; a diagnostic."""
     wall_time_s: float
 
 
@@ -39,7 +39,7 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Call:
-    """A training call: what it was told was left, and what it used."""
+    """A training call: the allowance left when it started, and what it used."""
 
     number: int
     asked_at_s: float
@@ -52,7 +52,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A call that was asked for too late."""
+    """A training call that was refused because it came too late."""
 
     number: int
     asked_at_s: float
@@ -61,7 +61,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A packaged model; its size is what the harness found, never what it was told."""
+    """A packaged model. The harness measures its size itself."""
 
     number: int
     packaged_at_s: float
@@ -78,7 +78,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Promotion:
-    """The recipe's word that a candidate is the one."""
+    """The recipe's choice of the candidate to be graded."""
 
     candidate: int
     at_s: float
@@ -98,15 +98,16 @@ Code = Literal[
     "TIME",
     "INFRASTRUCTURE",
 ]
-"""All but the last are the participant's own, and score 0; INFRASTRUCTURE is ours, and makes the run invalid."""
+"""All codes except the last are the participant's failures and score 0. INFRASTRUCTURE is our failure and makes the run
+invalid."""
 
 EARNED: frozenset[Code] = frozenset(("NOTHING_PROMOTED", "TRAINED_INIT", "TOO_LARGE", "TIME"))
-"""Broken rules and bad luck, not broken code: the run is scored and ends well."""
+"""Failures that are not errors in code, such as a broken rule: the run is scored, and its exit code is 0."""
 
 
 @dataclass(frozen=True)
 class ExamFailure:
-    """Why a question has no answer that counts."""
+    """Why a question has no valid answer."""
 
     code: Code
     message: str
@@ -115,14 +116,14 @@ class ExamFailure:
 
 @dataclass(frozen=True)
 class Sitting:
-    """One model's way to the exam: what was trained, packaged and promoted."""
+    """The history of one model before the exam: its training, candidates and promotion."""
 
     history: tuple[Entry, ...] = ()
     graded: int | None = None
-    """The candidate that faces the exam."""
+    """The number of the candidate that takes the exam."""
     bundle: bytes | None = None
     gzipped_bytes: int | None = None
-    """As the grader found it."""
+    """Measured by the grader."""
     update_cost: Cost | None = None
     steps: int = 0
     n_params: int | None = None
@@ -137,7 +138,7 @@ class Sitting:
 
 @dataclass(frozen=True)
 class ExamCase:
-    """One question, as it was answered."""
+    """One question and its answer."""
 
     index: int
     question: Question

@@ -1,4 +1,4 @@
-"""What a task yields: one result a case, with what it cost and, where it failed, why."""
+"""A prediction for one case: its means, its cost and, if it failed, the reason."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -21,12 +21,13 @@ ErrorCode = Literal[
     "WORKER_EOF",
     "SETUP_PROTOCOL_ERROR",
 ]
-"""The last three are the peer's own, for its estimators: killed at the limit, dead in `predict`, dead in `setup`."""
+"""The last three are WhestBench's own codes for its estimators: killed at the time limit, died in `predict`, died in
+`setup`."""
 
 
 @dataclass(frozen=True)
 class ShapeMismatch:
-    """What a wrong-shaped prediction looked like, and what usually causes it."""
+    """The shape of a prediction with a wrong shape, and its usual causes."""
 
     expected_shape: tuple[int, ...]
     got_shape: tuple[int, ...]
@@ -46,7 +47,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Flags:
-    """Why a case was zeroed; independent of each other, unless the runner's rule makes them exclusive."""
+    """The limits that a case exceeded. Several can be set, unless the runner's rules allow only one."""
 
     budget_exhausted: bool
     time_exhausted: bool
@@ -65,20 +66,20 @@ class Flags:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What an estimator answered for one MLP, and what that cost. `means` is null where it failed or was refused."""
+    """An estimator's prediction for one MLP, and its cost. `means` is None if it failed or was refused."""
 
     means: Float[np.ndarray, "depth width"] | None
     cost: Cost
     timing: Timing = field(default_factory=Timing)
     failure: Failure | None = None
     compile_time_s: float = 0.0
-    """Tracing and compiling, on the case that had to wait for it; outside the wall time."""
+    """Time for tracing and compiling, on the first case that needed it. It is not part of the wall time."""
     output: str = ""
-    """What the estimator printed, where a worker caught it."""
+    """The estimator's printed text, if it ran in a worker."""
     flags: Flags | None = None
-    """The verdict of a runner with rules of its own on limits (the peer's); null leaves it to the task."""
+    """Flags from a runner that has its own rules for limits (WhestBench). If None, the limits are checked later."""
 
     @property
     def refused(self) -> bool:
-        """Over budget by its program alone, so it was never run."""
+        """Whether it was not run because the counted cost of its program is over the budget."""
         return self.means is None and self.failure is None and self.timing.wall_time_s == 0

@@ -7,7 +7,7 @@ from whest.cost import Charge, Timing
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Bits a byte of text the learner never saw: as it is now, and as it was before it learnt anything."""
+    """Bits per byte of text that the learner never saw: after training, and with its initial weights (the twin)."""
 
     trained_bpb: float
     twin_bpb: float
@@ -15,7 +15,7 @@ class HeldOut:
 
 @dataclass(frozen=True)
 class Guess:
-    """One byte of held-out text, and what the learner expected."""
+    """One byte of held-out text, and the learner's most likely bytes."""
 
     before: str
     byte: int
@@ -25,7 +25,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Closing:
-    """What is measured when the stream is spent."""
+    """The measures at the end of the stream."""
 
     held_out: HeldOut | None
     guesses: tuple[Guess, ...] = ()
@@ -33,7 +33,7 @@ class Closing:
 
 @dataclass(frozen=True)
 class Block:
-    """A stretch of the stream: nats a byte of each of its rows, taken before they were learnt."""
+    """A part of the stream, with the nats per byte of each of its rows, measured before the row was learnt."""
 
     index: int
     name: str
@@ -42,13 +42,13 @@ class Block:
     rows_per_step: int
     row_length: int
     charges: tuple[Charge, ...]
-    """What its updates cost."""
+    """The cost of its updates."""
     forward_flops: int
-    """What the harness spent on its losses, which nobody is charged for."""
+    """The harness's FLOPs for its losses. They are not charged to the learner."""
     timing: Timing = field(default_factory=Timing)
     compile_time_s: float = 0.0
     closing: Closing | None = None
-    """On the last block alone."""
+    """Set only on the last block."""
 
     @property
     def n_bytes(self) -> int:

@@ -9,13 +9,13 @@ from whest.truth.truth import Truth
 
 @dataclass(frozen=True)
 class WhiteboxCase:
-    """One MLP's prediction beside its truth."""
+    """One MLP's prediction and its truth."""
 
     index: int
     name: str
     truth: Truth
     prediction: Prediction
     sampling_time_s: float | None
-    """How long the truth took to draw; null when it came baked or from the cache."""
+    """How long it took to draw the truth; None if it came from the dataset or the cache."""
     protections: Mapping[str, bool] = field(default_factory=dict)
-    """What the worker was kept from; empty without a worker."""
+    """The protections of the sandbox and whether each was active; empty without a worker."""

@@ -98,7 +98,7 @@ def _import(
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(found.source, folder / ORIGINAL)
     save_report(report, folder)
-    save_page(run_page(report.document, report.view.page(report.document, None)), folder / PAGE)
+    save_page(run_page(report.to_json(), report.view.page(report.to_json(), None)), folder / PAGE)
     return Imported(found.source, log_report(client, experiment_id, report, folder), report)
 
 

@@ -1,4 +1,4 @@
-"""Typed objects from config nodes: wrong keys, types and ranges are refused with the key, the value and the remedy."""
+"""Typed objects from config nodes. The error for a wrong key, type or range names the key, the value and the remedy."""
 
 import importlib
 import inspect
@@ -13,10 +13,25 @@ from whest.errors import ConfigError
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+Node = Mapping[str, Any]
+
+
 def build_target(target: Any, values: Mapping[str, Any], key: str) -> Any:
-    """`target(**values)`, checked against the target's annotations; `key` is where the values stand in the config."""
+    """`target(**values)`, checked against the target's annotations. `key` is the place of the values in the config."""
     _refuse_unknown(target, values, key)
     return target(**(_checked(target, values, key) if is_dataclass(target) else values))
+
+
+def build_group(config: Node, group: str, **more: Any) -> Any:
+    """Build one group: its `_target_`, with its keys as arguments."""
+    values = {key: value for key, value in config[group].items() if key != "_target_"} | more
+    target = config[group].get("_target_")
+    module, _, name = str(target).rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError):
+        raise ConfigError(f"{group}._target_={target} can't be imported: give the path of a class") from None
+    return build_target(found, values, group)
 
 
 def _refuse_unknown(target: Any, values: Mapping[str, Any], key: str) -> None:
@@ -33,7 +48,7 @@ def _refuse_unknown(target: Any, values: Mapping[str, Any], key: str) -> None:
 
 
 def _checked(target: Any, values: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The values as the dataclass's annotations have them."""
+    """The values, converted to the types of the dataclass's annotations."""
     hints = get_type_hints(target, include_extras=True)
     schema: dict[str, Any] = {
         field.name: (hints[field.name], ... if field.default is MISSING and field.default_factory is MISSING else None)
@@ -52,7 +67,7 @@ def _checked(target: Any, values: Mapping[str, Any], key: str) -> dict[str, Any]
 
 
 def _explain(error: ValidationError, key: str) -> str:
-    """pydantic's findings, a sentence a key: "dataset.width must be greater than or equal to 1, got 0"."""
+    """pydantic's errors, one sentence per key: "dataset.width must be greater than or equal to 1, got 0"."""
     findings: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for problem in error.errors():
@@ -69,18 +84,3 @@ def _explain(error: ValidationError, key: str) -> str:
 
 def _join(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
-
-
-Node = Mapping[str, Any]
-
-
-def build_group(config: Node, group: str, **more: Any) -> Any:
-    """One group's `_target_` with its keys as arguments."""
-    values = {key: value for key, value in config[group].items() if key != "_target_"} | more
-    target = config[group].get("_target_")
-    module, _, name = str(target).rpartition(".")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError):
-        raise ConfigError(f"{group}._target_={target} can't be imported: give the path of a class") from None
-    return build_target(found, values, group)

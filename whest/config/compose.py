@@ -1,4 +1,4 @@
-"""Composing a config with Hydra: from words of the command line to plain data."""
+"""Compose a config with Hydra: from the words of the command line to plain data."""
 
 import shlex
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ from whest.host import PACKAGE
 
 
 def _beside(name: str) -> str:
-    """`${beside:mine.py}`: a file in the folder that --config-dir (or hydra.searchpath) names, wherever we are."""
+    """`${beside:mine.py}`: the path of a file in the folder of --config-dir (or of hydra.searchpath)."""
     sources = HydraConfig.get().runtime.config_sources
     folders = [Path(source.path) for source in sources if source.schema == "file" and source.provider != "main"]
     found = [folder / name for folder in folders if (folder / name).is_file()]
     if not found:
         raise ConfigError(
-            f"{name} is in no config folder ({', '.join(map(str, folders)) or 'none was given'}): --config-dir FOLDER"
+            f"{name} is in no config folder ({', '.join(map(str, folders)) or 'none given'}): add --config-dir FOLDER"
         )
     return str(found[0])
 
 
 def _file_stem(*, _parent_: DictConfig) -> str:
-    """`${file_stem:}`: what the file under the neighbouring key `path` is called."""
+    """`${file_stem:}`: the name, without suffix, of the file under the key `path` of the same node."""
     return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem
 
 
@@ -40,7 +40,7 @@ OmegaConf.register_new_resolver("file_stem", _file_stem, replace=True)
 
 
 def command_of(overrides: Sequence[str]) -> str:
-    """The command these words belong to, as one types it."""
+    """The command line with these words, quoted for a shell."""
     return shlex.join(["python", "-m", "whest", *overrides])
 
 
@@ -51,7 +51,7 @@ def config_folder() -> Path:
 
 
 def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]:
-    """The config that these command-line words compose, as plain data; `config_dir` adds a folder of your own."""
+    """The config of these command-line words, as plain data. `config_dir` adds a folder with your own configs."""
     own = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir is not None else []
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(config_folder()), version_base="1.3"):
@@ -63,7 +63,7 @@ def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]
 
 
 def recompose(overrides: Sequence[str]) -> dict[str, Any]:
-    """Another config from within a job: the same search path, other words. The job's own config is put back."""
+    """Compose another config inside a job, with the same search path. The job's own config is restored after it."""
     before = HydraConfig.instance().cfg
     loader = GlobalHydra.instance().config_loader()
     try:
@@ -79,7 +79,7 @@ def recompose(overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def choices(group: str) -> list[str]:
-    """What a group of the config in force can be, the user's own configs included."""
+    """The choices of a config group, with the user's own configs."""
     found: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
     return sorted(found)
 

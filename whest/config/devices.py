@@ -1,4 +1,4 @@
-"""JAX made ready: device, precision and the cache of compiled programs."""
+"""Prepare JAX: the device, the precision and the cache of compiled programs."""
 
 import logging
 
@@ -9,9 +9,7 @@ from whest.errors import ConfigError
 
 
 def prepare_jax(settings: Settings) -> None:
-    """Device, precision and compilation cache, before the first array exists."""
-    import jax
-
+    """Set the device, the precision and the compilation cache. Call it before the first array is made."""
     logging.getLogger("jax").setLevel(logging.WARNING)
     if settings.device != "auto":
         jax.config.update("jax_platforms", {"cpu": "cpu", "gpu": "cuda,rocm"}[settings.device])
@@ -26,6 +24,7 @@ def prepare_jax(settings: Settings) -> None:
 
 
 def prepare_precision(cache: str | None) -> None:
+    """Set the precision, and the compilation cache if a folder is given; for a process that inherits its device."""
     jax.config.update("jax_default_matmul_precision", "highest")
     if cache is not None:
         jax.config.update("jax_compilation_cache_dir", cache)

@@ -1,4 +1,4 @@
-"""Hydra's composition errors, with the choices there would have been."""
+"""Hydra's errors, with the valid choices added."""
 
 import difflib
 import re
@@ -10,12 +10,11 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 CONFIG_DIR = ("--config-dir", "-cd")
-
 GROUP_CHOICE = re.compile(r"[\w/]+=[\w.-]+")
 
 
 def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
-    """The error's own words; for an unknown key the keys that exist in its place, for a choice the nearest one."""
+    """The error's text. An unknown key gets the list of known keys; an unknown choice gets the most similar one."""
     message = str(error).partition("Config search path")[0].strip()
     choice = re.search(r"Could not find '(\w+)/(\S+?)'", message)
     if choice is not None:
@@ -36,7 +35,7 @@ def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
 
 
 def known_keys(parent: str, conf: Path, arguments: list[str]) -> list[str]:
-    """The keys under a node of the config as the groups chosen on the command line compose it."""
+    """The keys of a node, in the config that the groups of the command line compose."""
     groups = {path.name for path in conf.iterdir() if path.is_dir()}
     choices = [a for a in arguments if GROUP_CHOICE.fullmatch(a) and a.partition("=")[0] in groups]
     GlobalHydra.instance().clear()

@@ -1,17 +1,17 @@
-"""The jobs: one table for `job=…`, from which its type, the help and the list of jobs follow."""
+"""The table of jobs. The type of `job=…`, the help and the list of jobs are made from it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Job:
-    """What `job=NAME` carries out."""
+    """One entry of the table: the function of `job=NAME`."""
 
     target: str
-    """`module:function`, called with the composed config, the run's folder and the words of the command line."""
+    """`module:function`. It is called with the composed config, the run's folder and the words of the command line."""
     summary: str
     keeps_folder: bool = False
-    """Whether it writes into the folder that Hydra makes for it; other jobs leave none."""
+    """Whether the job keeps the folder that Hydra makes for it. The folder of other jobs is removed."""
 
 
 JOBS = {

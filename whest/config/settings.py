@@ -1,4 +1,4 @@
-"""The scalars of a config, typed and within their ranges."""
+"""The top-level values of a config, with types and ranges."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,20 +9,22 @@ from pydantic import Field
 from whest.config.build import Node, build_target
 from whest.config.jobs import JOBS
 
-CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
-
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
+Size = Annotated[int, Field(ge=1, le=65536)]
 if TYPE_CHECKING:
     JobName = str
 else:
     JobName = Literal[tuple(JOBS)]
-Size = Annotated[int, Field(ge=1, le=65536)]
+
+CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
+NODES = ("leaderboard", "bake", "compare", "judge", "hydra")
+"""Top-level nodes that belong to single jobs."""
+GROUPS = ("round", "task", "dataset", "truth", "data", "estimator", "isolation", "scoring", "tracking")
 
 
 @dataclass(frozen=True)
 class Round:
-    """What a round fixes beside its limits."""
+    """The settings of a round, except its limits."""
 
     name: str
     width: Size
@@ -32,14 +34,14 @@ class Round:
 
 @dataclass(frozen=True)
 class TaskName:
-    """Which task."""
+    """The name of the task."""
 
     name: Literal["whitebox", "prequential", "exam"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The scalars of the command line."""
+    """The top-level values of the command line."""
 
     job: JobName
     budget: Annotated[float, Field(ge=1, le=1e24)]
@@ -65,14 +67,8 @@ class Settings:
         return self.outputs_dir.absolute()
 
 
-NODES = ("leaderboard", "bake", "compare", "judge", "hydra")
-"""Keys of the top level that belong to single jobs."""
-
-GROUPS = ("round", "task", "dataset", "truth", "data", "estimator", "isolation", "scoring", "tracking")
-
-
 def read_settings(config: Node) -> Settings:
-    """The top level of the config, without its groups."""
+    """The top-level values of a config, without its groups."""
     scalars = {key: value for key, value in config.items() if key not in (*GROUPS, *NODES)}
     settings: Settings = build_target(Settings, scalars, "")
     return settings

@@ -1,8 +1,8 @@
-"""`job=bake`: the truth of a dataset's MLPs, drawn once and written beside their weights for anyone to read.
+"""`job=bake`: draw the truth of a dataset's MLPs and store it with their weights.
 
-Each MLP's truth goes through the cache, which keeps every finished block, so a bake that was stopped goes on when the
-same command is given again. Rows depend on nothing but their own seed and the sampler: a slice baked elsewhere holds
-the rows of the whole, bit for bit. The files are written at the end, whole or not at all.
+The truth cache keeps every finished block, so the same command continues a bake that was stopped. A row depends only on
+its own seed and the sampler. So a slice baked on another machine has the same rows, bit for bit, as the whole dataset.
+The files are written at the end, completely or not at all.
 """
 
 import re
@@ -36,17 +36,17 @@ class BakeOptions:
             require_word(f"bake.{key}", getattr(self, key))
 
     def part(self, n_mlps: int) -> Part:
-        """Slice k of n: shares as equal as they can be, in order."""
+        """Slice k of n: parts of nearly equal size, in order."""
         found = re.fullmatch(r"(\d{1,7})/(\d{1,7})", str(self.slice or "1/1"))
         k, n = map(int, found.groups()) if found else (0, 0)
         if not 1 <= k <= n <= n_mlps:
-            raise ConfigError(f"bake.slice={self.slice} must be k/n, say 1/4, with 1 ≤ k ≤ n ≤ {n_mlps} (the MLPs)")
+            raise ConfigError(f"bake.slice={self.slice} must be k/n with 1 ≤ k ≤ n ≤ {n_mlps} (the MLPs), e.g. 1/4")
         return Part(n_mlps * (k - 1) // n, n_mlps * k // n, n_mlps)
 
 
 @dataclass(frozen=True)
 class BakedRow:
-    """One MLP's truth, and how long it took; null where it was there already."""
+    """One MLP's truth, and the seconds to draw it; None if it was already there."""
 
     row: Row
     truth: Truth
@@ -55,10 +55,10 @@ class BakedRow:
 
 @dataclass(frozen=True)
 class Bake:
-    """What is baked and where to."""
+    """The MLPs to bake, and the output."""
 
     dataset: Dataset
-    """The whole of it, counted from zero; `part` says which of its rows are baked."""
+    """The whole dataset, with rows counted from zero; `part` says which rows are baked."""
     part: Part
     sampler: TruthSampler
     cache: TruthCache
@@ -73,7 +73,7 @@ class Bake:
         return self.dataset.rows[self.part.start : self.part.end]
 
     def draw(self, progress: Progress) -> Iterator[BakedRow]:
-        """Each MLP as its truth is there: the dataset's own, the cache's, or newly drawn."""
+        """Yield each MLP when its truth is ready: from the dataset, from the cache, or newly drawn."""
         for row in progress.each(self.rows, f"baking {self.output.name}"):
             if row.truth is not None and not self.sampler.resample:
                 yield BakedRow(row, row.truth, None)
@@ -84,7 +84,7 @@ class Bake:
             yield BakedRow(row, truth, None if found else time.perf_counter() - started)
 
     def save(self, baked: list[BakedRow]) -> "Baked":
-        """Write what was drawn."""
+        """Write the dataset."""
         rows = tuple(replace(one.row, truth=one.truth) for one in baked)
         part = replace(self.dataset, rows=rows)
         sha256 = save_dataset(part, self.output, provenance=self.provenance, part=self.part)
@@ -94,7 +94,7 @@ class Bake:
 
 @dataclass(frozen=True)
 class Baked:
-    """What a bake left."""
+    """The result of a bake."""
 
     output: Path
     part: Part
@@ -104,11 +104,13 @@ class Baked:
 
 
 def counted_from_zero(dataset: Dataset) -> Dataset:
-    """A selection as a dataset of its own; names stay those of the whole."""
+    """A selection of rows as a dataset whose rows count from zero. The MLPs keep their names."""
     first = dataset.rows[0].index
     if first == 0:
         return dataset
     if dataset.protocol_version == "2.0":
-        raise ConfigError("dataset.range must start at 0 for seed protocol 2.0, whose MLPs are known by their place")
+        raise ConfigError(
+            f"dataset.range must start at 0 for seed protocol 2.0, got {first}: its MLPs depend on their place"
+        )
     rows = tuple(replace(row, index=row.index - first) for row in dataset.rows)
     return replace(dataset, rows=rows, source=ShiftedWeights(dataset.source, first))

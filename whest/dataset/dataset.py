@@ -1,7 +1,7 @@
-"""Datasets: which MLPs are evaluated, and the truth some of them bring along.
+"""Datasets: the MLPs of a run, and their stored truth if they have any.
 
-A dataset is a short list of rows and a source of weights, drawn from the seeds or read from a file; a network exists
-in memory only while it is used.
+A dataset is a short list of rows and a source of weights. Weights are drawn from the seeds or read from a file, and are
+in memory only while they are used.
 """
 
 from collections.abc import Iterator
@@ -18,17 +18,14 @@ from whest.mlp import MLP, SEED_PROTOCOL_NAMES, Version
 from whest.truth.truth import Truth
 
 Size = Annotated[int, Field(ge=1, le=65536)]
-
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
-
 Range = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1, le=1_000_000)]]
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A selection of rows with what identifies them."""
+    """A selection of rows, and the facts that identify them."""
 
     name: str
     width: int
@@ -41,11 +38,11 @@ class Dataset:
     source: WeightSource = field(default_factory=DrawnWeights)
     salt_digest: str | None = None
     sampler: str | None = None
-    """Which sampler drew the truth it brings, with its version, where that is known: "fast 2"."""
+    """The sampler of the stored truth with its version, e.g. "fast 2"; None if unknown."""
     standard_error: float | None = None
-    """What that truth was sampled to, where that was the aim."""
+    """The standard error at which sampling stopped; None if a number of samples was set."""
     hidden: tuple[Path, ...] = ()
-    """Files that hold the answers: kept from an estimator's worker."""
+    """Files with the answers: an estimator's worker can't read them."""
 
     @property
     def n_mlps(self) -> int:
@@ -59,7 +56,7 @@ class Dataset:
         return self.n_mlps
 
     def __iter__(self) -> Iterator[tuple[MLP, Truth | None]]:
-        """Each MLP, made as it is asked for, with the truth it brings."""
+        """Each MLP, made when it is needed, with its stored truth."""
         return ((self.mlp(row), row.truth) for row in self.rows)
 
     def mlp(self, row: Row) -> MLP:
@@ -76,7 +73,7 @@ class Dataset:
 
     @property
     def n_samples(self) -> int | None:
-        """The smallest number of samples behind a row's truth; null when the dataset brings none."""
+        """The smallest number of samples of a row's truth; None if the dataset has no truth."""
         return min((row.truth.n_samples for row in self.rows if row.truth), default=None)
 
     def describe(self) -> dict[str, object]:
@@ -103,10 +100,12 @@ class DatasetSource(Protocol):
 
 
 def selected(name: str, total: int, range_: Range | None, n_mlps: int | None) -> range:
-    """The half-open range, then the first n_mlps of it."""
+    """The chosen indices: a half-open range, and its first n_mlps."""
     start, end = range_ or (0, total)
     if not start < end <= total:
         raise ConfigError(f"dataset.range=[{start},{end}] must be a half-open range within {name}'s {total} MLPs")
     if n_mlps is not None and n_mlps > end - start:
-        raise ConfigError(f"dataset.n_mlps={n_mlps} is more than the {end - start} MLPs there are in {name}")
+        raise ConfigError(
+            f"dataset.n_mlps={n_mlps} is more than the {end - start} MLPs of {name}: give at most that many"
+        )
     return range(start, end if n_mlps is None else start + n_mlps)

@@ -1,4 +1,4 @@
-"""`dataset=hub`: a dataset from the Hugging Face hub, at a revision that can't move."""
+"""`dataset=hub`: a dataset from the Hugging Face hub, at a fixed revision."""
 
 import re
 from dataclasses import dataclass, replace
@@ -12,13 +12,12 @@ from whest.dataset.stored import load_stored
 from whest.errors import ConfigError
 
 REPO = re.compile(r"[\w.-]+/[\w.-]+")
-
 MOVING = ("main", "master", "head", "latest")
 
 
 @dataclass(frozen=True)
 class HubDataset:
-    """`repo` is owner/name, or hf://owner/name@revision in one."""
+    """`repo` is owner/name, or hf://owner/name@revision."""
 
     repo: str
     revision: str | None = None
@@ -33,11 +32,11 @@ class HubDataset:
         split = str(choose_split(read_document(folder), self.split, folder)["split"])
         folder = self._download(repo, revision, [METADATA, f"data/{split}-*.parquet"])
         dataset = load_stored(folder, split, self.range, self.n_mlps)
-        storage = folder.parent.parent  # the cache keeps the files beside its snapshots, which only link to them
+        storage = folder.parent.parent  # a snapshot has only links: the files are stored in this folder
         return replace(dataset, name=repo, path=f"hf://{repo}@{revision}", hidden=(storage,))
 
     def _download(self, repo: str, revision: str, patterns: list[str]) -> Path:
-        """The snapshot's folder in the cache, with at least these files in it."""
+        """The snapshot's folder in the cache, with at least these files."""
         try:
             from huggingface_hub import snapshot_download
         except ImportError:
@@ -45,16 +44,16 @@ class HubDataset:
         options: dict[str, Any] = {"repo_type": "dataset", "revision": revision, "cache_dir": self.cache_dir}
         try:
             return Path(snapshot_download(repo, allow_patterns=patterns, **options)).absolute()
-        except Exception as error:  # network, rights, a name that doesn't exist: each has its own class
+        except Exception as error:  # network, permissions and wrong names raise different classes
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise ConfigError(
-                f"dataset.repo={repo} at dataset.revision={revision} can't be had: {reason}. Check both names and the "
-                "network, or download it elsewhere and use dataset=file"
+                f"dataset.repo={repo} at dataset.revision={revision} can't be downloaded: {reason}. Check both names "
+                "and the network, or copy the dataset here and use dataset=file"
             ) from error
 
 
 def pinned(repo: str, revision: str | None) -> tuple[str, str]:
-    """owner/name and a commit or tag; a branch's content changes under the score, so it is refused."""
+    """owner/name and a commit or tag. A branch is refused, because its content can change."""
     name, _, inline = repo.removeprefix("hf://").partition("@")
     if revision is not None and inline and inline != revision:
         raise ConfigError(f"dataset.repo={repo} and dataset.revision={revision} name two revisions: give one")

@@ -1,4 +1,4 @@
-"""A dataset's rows: one MLP each, where its weights come from, and the digest of their content."""
+"""The rows of a dataset (one MLP each), the sources of their weights, and the digest of their content."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from whest.truth.truth import Truth
 
 @dataclass(frozen=True)
 class Row:
-    """One MLP of a dataset. `index` is its place in the whole dataset, whatever part of it is selected."""
+    """One MLP of a dataset. `index` is its place in the whole dataset, also in a selection."""
 
     index: int
     mlp_seed: int
@@ -24,18 +24,18 @@ class Row:
 
 
 class WeightSource(Protocol):
-    """Where the weights of a dataset's rows come from."""
+    """A source of the weights of a dataset's rows."""
 
     def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]: ...
 
     def fingerprint(self, row: Row) -> bytes:
-        """What identifies the weights beyond the row's seed; empty where the seed says it all."""
+        """Bytes that identify the weights; empty if the row's seed determines them."""
         ...
 
 
 @dataclass(frozen=True)
 class DrawnWeights:
-    """Weights regenerate from the row's own stream."""
+    """Weights that are drawn again from the row's own stream."""
 
     def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
         return draw_weights(row.streams.weights, width, depth)
@@ -46,7 +46,7 @@ class DrawnWeights:
 
 @dataclass(frozen=True)
 class ShiftedWeights:
-    """Another source's weights for rows that are counted anew from its row `first`."""
+    """Weights of another source, for rows whose index 0 is its row `first`."""
 
     source: WeightSource
     first: int
@@ -62,13 +62,13 @@ class ShiftedWeights:
 
 
 class ContentDigest:
-    """sha256 of a dataset's content, fed a row at a time. Dates, paths and compression have no part in it."""
+    """sha256 of a dataset's content, row by row. It does not depend on dates, paths or compression."""
 
     def __init__(self, width: int, depth: int, protocol_version: str) -> None:
         self._sha256 = hashlib.sha256(json.dumps([width, depth, protocol_version]).encode())
 
     def add(self, row: Row, fingerprint: bytes) -> None:
-        """A row's numbers as JSON, its arrays as bytes of a length the shape fixes: nothing can pass for another."""
+        """Add a row: its numbers as JSON, its arrays as bytes. The shape fixes the lengths, so no two rows collide."""
         truth = row.truth
         drawn = [truth.n_samples, truth.avg_variance, truth.n_replicates] if truth is not None else None
         self._sha256.update(json.dumps([row.index, row.mlp_seed, row.name, drawn, len(fingerprint)]).encode())

@@ -1,4 +1,4 @@
-"""Where MLPs come from: a shipped suite, a seed, or a list of seeds."""
+"""Sources of MLPs: a shipped suite, a root seed, or a list of seeds."""
 
 import json
 import secrets
@@ -15,12 +15,6 @@ from whest.dataset.row import Row
 from whest.dataset.suite import SUITE_ROOTS, Suite, load_suite
 from whest.errors import ConfigError
 from whest.mlp import SeedProtocol, Streams, distinct_names, legacy_streams, mlp_names, salted_protocol
-
-
-def drawn_seed(config: Node) -> dict[str, int]:
-    """A fresh dataset without a seed gets one now, so that the run can be repeated."""
-    dataset = config["dataset"]
-    return {"seed": secrets.randbits(31)} if "seed" in dataset and dataset["seed"] is None else {}
 
 
 @dataclass(frozen=True)
@@ -55,7 +49,7 @@ def _suite_dataset(suite: Suite) -> Dataset:
 
 @dataclass(frozen=True)
 class FreshDataset:
-    """MLPs drawn from a root seed; their truth is sampled (and cached) when it is needed."""
+    """MLPs drawn from a root seed. Their truth is sampled and cached when it is needed."""
 
     width: Size
     depth: Size
@@ -82,7 +76,7 @@ class FreshDataset:
 
 @dataclass(frozen=True)
 class SeedsDataset:
-    """MLPs by their seeds: a list, or a JSON file that holds one. Protocol 4.0 takes its salt from the environment."""
+    """MLPs by their seeds: a list, or a JSON file with a list. Protocol 4.0 takes its salt from the environment."""
 
     width: Size
     depth: Size
@@ -99,7 +93,7 @@ class SeedsDataset:
         if self.seed_protocol == "4.0":
             if self.salt_digest is None:
                 raise ConfigError(
-                    "dataset.salt_digest is missing: seed protocol 4.0 checks the salt against its sha256"
+                    "dataset.salt_digest is missing: seed protocol 4.0 needs the sha256 of the salt, to check the salt"
                 )
             protocol = salted_protocol(self.salt_digest)
         else:
@@ -119,8 +113,14 @@ class SeedsDataset:
 
 
 def fresh_seeds(root: int, n_mlps: int) -> list[int]:
-    """63-bit MLP seeds from a root; the first of a longer list are the same."""
+    """63-bit MLP seeds from a root seed. A longer list starts with the same seeds."""
     return [int(seed) for seed in np.random.SeedSequence(root).generate_state(n_mlps, np.uint64) >> np.uint64(1)]
+
+
+def drawn_seed(config: Node) -> dict[str, int]:
+    """Draw a seed for a fresh dataset that has none, so that the run can be repeated."""
+    dataset = config["dataset"]
+    return {"seed": secrets.randbits(31)} if "seed" in dataset and dataset["seed"] is None else {}
 
 
 def _protocol_rows(protocol: SeedProtocol, seeds: Sequence[int]) -> tuple[Row, ...]:
@@ -135,9 +135,7 @@ def _seeds_from_file(path: Path) -> list[int]:
     try:
         seeds = json.loads(path.read_text())
     except FileNotFoundError:
-        raise ConfigError(
-            f"dataset.mlp_seeds={path}: no such file; give a list or a JSON file that holds one"
-        ) from None
+        raise ConfigError(f"dataset.mlp_seeds={path}: no such file; give a list or a JSON file with a list") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"dataset.mlp_seeds={path} is not a readable JSON file: {error}") from None
     if not isinstance(seeds, list) or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):

@@ -1,4 +1,4 @@
-"""`dataset=file`: a stored dataset as rows to score, their weights read when they are used."""
+"""`dataset=file`: the rows of a stored dataset. Weights are read when they are used."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ from whest.dataset.row import Row
 from whest.errors import ConfigError, WhestError
 
 VERIFIED_BYTES = 2 * 10**9
-"""Up to this size all of a dataset is read and verified; of a larger one only the MLPs that were chosen."""
+"""A dataset up to this size is read and verified completely; of a larger one only the chosen MLPs are."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class FileDataset:
 
 @dataclass(frozen=True)
 class StoredWeights:
-    """Weights as the file has them, held against what they were when the dataset was opened."""
+    """Weights from the file. Each is checked against its fingerprint from when the dataset was opened."""
 
     stored: StoredSplit
     fingerprints: Mapping[int, bytes] = field(repr=False)
@@ -43,7 +43,7 @@ class StoredWeights:
     def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
         record = self.stored.record(row.index)
         if record.fingerprint != self.fingerprints[row.index]:
-            raise WhestError(f"{self.stored.header.path} changed while it was in use: MLP {row.index} is another now")
+            raise WhestError(f"{self.stored.header.path} changed while it was in use: MLP {row.index} differs")
         return record.weights
 
     def fingerprint(self, row: Row) -> bytes:
@@ -51,7 +51,7 @@ class StoredWeights:
 
 
 def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int | None) -> Dataset:
-    """The chosen rows, after one pass over the file in which every MLP is checked and let go."""
+    """The chosen rows. One pass over the file checks each MLP without keeping its weights."""
     stored = open_split(path, split)
     header = stored.header
     chosen = selected(path.name, stored.n_mlps, range_, n_mlps)
@@ -75,12 +75,12 @@ def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int
 
 
 def _files(path: Path) -> list[Path]:
-    """The dataset's files: links among them lead to where the answers really are."""
+    """The dataset's files. The caller resolves links, to hide the real files with the answers too."""
     return [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
 
 
 def _light(record: Record) -> tuple[Row, bytes]:
-    """What stays in memory: the row without its weights, its truth in arrays of its own."""
+    """The part that stays in memory: the row without its weights, and copies of its truth."""
     truth = record.row.truth
     assert truth is not None
     own = replace(truth, means=truth.means.copy(), standard_errors=truth.standard_errors.copy())

@@ -1,7 +1,7 @@
-"""The shipped suites: each round's fixed MLPs with truth baked into the package.
+"""The shipped suites: the fixed MLPs of each round, with their truth, as files of the package.
 
-The MLPs follow from a root seed fixed before any score was seen. Only seeds, names, means and standard errors are
-stored, so a suite stays small; `benchmarks/bake_suites.py` makes it.
+The MLPs follow from a root seed that was fixed before any score was seen. Only seeds, names, means and standard errors
+are stored, so a suite is small. `benchmarks/bake_suites.py` makes the suites.
 """
 
 import hashlib
@@ -17,11 +17,8 @@ from whest.errors import ConfigError, WhestError
 from whest.truth.truth import Truth
 
 SUITE_ROOTS = {"warmup": 101, "phase1": 102, "phase2": 103}
-
 FOLDER = Path(__file__).parent / "suites"
-
 SCHEMA = 2
-
 TRUTH_ARRAYS = ("means", "standard_errors", "avg_variances", "n_samples", "n_replicates")
 
 
@@ -36,7 +33,7 @@ class Suite:
     mlp_names: Sequence[str]
     truths: Sequence[Truth]
     sampler: str
-    """Which sampler drew the truth, with its version: "plain 1"."""
+    """The sampler of the truth with its version, e.g. "plain 1"."""
 
     @property
     def floor_mse(self) -> float:
@@ -74,7 +71,7 @@ def load_suite(round_name: str) -> Suite:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
             header = json.loads(str(file["header"]))
             arrays = {name: file[name] for name in file.files if name != "header"}
-    except Exception as error:  # a broken archive fails in as many ways as it has parts
+    except Exception as error:  # a broken archive can raise many kinds of errors
         raise damaged from error
     if header["schema"] != SCHEMA or header["sha256"] != _digest(arrays):
         raise damaged

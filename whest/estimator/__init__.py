@@ -1,4 +1,4 @@
-"""What an estimator is: the contract that authors write against."""
+"""The estimator contract: the types that an author of an estimator uses."""
 
 from whest.estimator.contract import Estimator, MLPView, SetupContext
 

@@ -1,4 +1,4 @@
-"""Calling an estimator: set up, checked, torn down; every error becomes a `Failure`."""
+"""How an estimator is called: set it up, check its output, tear it down. Every error becomes a `Failure`."""
 
 import traceback
 from contextlib import suppress
@@ -16,7 +16,7 @@ from whest.estimator.spec import EstimatorSpec
 
 
 def set_up(spec: EstimatorSpec, context: SetupContext) -> Estimator | Failure:
-    """Make the estimator and let it prepare itself."""
+    """Create the estimator and call its `setup`."""
     try:
         Path(context.scratch_dir).mkdir(parents=True, exist_ok=True)
         estimator = spec.create()
@@ -31,7 +31,7 @@ def set_up(spec: EstimatorSpec, context: SetupContext) -> Estimator | Failure:
 
 
 def tear_down(estimator: Estimator | None) -> None:
-    """Let the estimator clean up; what goes wrong in that is nobody's score."""
+    """Call the estimator's `teardown`. An error in it does not change the score."""
     teardown = getattr(estimator, "teardown", None)
     if teardown is not None:
         with suppress(Exception):
@@ -39,7 +39,7 @@ def tear_down(estimator: Estimator | None) -> None:
 
 
 def checked_prediction(means: np.ndarray, cost: Cost, timing: Timing) -> Prediction:
-    """An answer of the right shape as float32, refused where it isn't finite."""
+    """The output as float32 means, or a failure if a value isn't finite. The shape was checked before."""
     with np.errstate(over="ignore"):
         means = means.astype(np.float32)
     bad = int(np.sum(~np.isfinite(means)))
@@ -50,7 +50,7 @@ def checked_prediction(means: np.ndarray, cost: Cost, timing: Timing) -> Predict
 
 
 def check_output(output: Any, context: SetupContext) -> Failure | None:
-    """Whether an answer has the right shape and kind."""
+    """A failure if the output has the wrong shape or isn't floating point."""
     expected, got = (context.depth, context.width), tuple(output.shape)
     if got != expected:
         mismatch = ShapeMismatch(
@@ -69,12 +69,12 @@ def _shape_hints(expected: tuple[int, ...], got: tuple[int, ...]) -> list[str]:
     if got == expected[1:]:
         hints.append("only one layer was returned: stack the means of every layer, the first included")
     if len(got) == 2 and got[0] == expected[0] + 1:
-        hints.append("one layer too many: the input's mean is not part of the answer")
-    return hints or ["stack one row of `width` means a layer, in order: jnp.stack(rows)"]
+        hints.append("one layer too many: leave out the mean of the input")
+    return hints or ["stack one row of `width` means per layer, in order: jnp.stack(rows)"]
 
 
 def describe_error(error: BaseException) -> Failure:
-    """An exception of the estimator's as a failure of its case."""
+    """An exception of the estimator, as the failure of its case."""
     if isinstance(error, UnmeterableError):
         return Failure("UNMETERABLE", str(error))
     message = f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The contract: what an estimator is given, and what it must have."""
+"""The contract: the inputs of an estimator and the method it must have."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, UInt32
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MLPView:
-    """The network as an estimator sees it: weights, never truth. In traced mode the arrays are tracers."""
+    """The network as an estimator sees it: the weights, but not the truth. In traced mode the arrays are tracers."""
 
     weights: Float[Array, "depth width width"]
     seed: UInt32[Array, ""]
@@ -28,7 +28,7 @@ class MLPView:
 
 @dataclass(frozen=True)
 class SetupContext:
-    """What `setup` is told: the rules of the run, nothing of its MLPs."""
+    """The argument of `setup`: the rules of the run, and nothing about its MLPs."""
 
     width: int
     depth: int

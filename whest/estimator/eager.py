@@ -1,4 +1,4 @@
-"""An estimator that runs as ordinary Python, metered operation by operation."""
+"""Eager mode: the estimator runs as ordinary Python, and each operation is metered when it runs."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ WARM_UP_SEED, WARM_UP_RUNS = 20260525, 3
 
 
 class EagerSession:
-    """An estimator that runs as ordinary Python, metered operation by operation."""
+    """One estimator in eager mode, with its limits."""
 
     def __init__(
         self, estimator: Estimator, context: SetupContext, report: Callable[[float], None] = lambda flops: None
@@ -23,13 +23,13 @@ class EagerSession:
         self._estimator, self._context, self._report = estimator, context, report
 
     def warm_up(self) -> None:
-        """Run a few times on a network of no consequence: the first compiles, the rest end the cold start."""
+        """Run a few times on a network that isn't scored, so that compiling and the cold start are not timed."""
         context = self._context
         stream = np.random.SeedSequence(WARM_UP_SEED)
         weights = draw_weights(stream, context.width, context.depth)
         for _ in range(WARM_UP_RUNS):
             if self.predict(MLP(weights, WARM_UP_SEED, "warm-up", stream)).means is None:
-                break  # what went wrong goes wrong again in the timed call
+                break  # the timed call will fail in the same way and report it
         self._report(0.0)
 
     def predict(self, mlp: MLP) -> Prediction:

@@ -1,4 +1,4 @@
-"""An estimator that exists already, in a script or a notebook: scored as it is, in this process."""
+"""An estimator object from a script or a notebook, scored in this process."""
 
 import hashlib
 import inspect
@@ -11,13 +11,13 @@ from whest.estimator.spec import EstimatorSpec
 
 @dataclass(frozen=True, kw_only=True)
 class HeldEstimator(EstimatorSpec):
-    """Its class need not be importable; so it can't be sent to a worker."""
+    """Its class may not be importable, so it can't be sent to a worker."""
 
     made: Estimator
 
     @property
     def is_trusted(self) -> bool:
-        return True  # the caller has run its code already
+        return True  # the caller has already run its code
 
     @property
     def source(self) -> Path | None:

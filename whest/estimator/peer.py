@@ -1,4 +1,4 @@
-"""Where the peer is installed: an interpreter that has whestbench and flopscope, and which versions of them."""
+"""The interpreter of WhestBench ("the peer"), and its versions of whestbench and flopscope."""
 
 import importlib.util
 import json
@@ -12,10 +12,9 @@ from typing import Any
 from whest.errors import ConfigError
 
 OLDEST = (0, 16)
-"""The first whestbench whose scoring materialises an answer while the meter runs, which our worker does too."""
+"""The first whestbench version that materialises an answer while the meter runs, as our worker does."""
 
 REMEDY = "run `make peer`, or name an interpreter that has it: estimator.python=ENV/bin/python"
-
 PROBE = """
 import importlib.metadata, json, sys
 versions = {name: importlib.metadata.version(name) for name in ("whestbench", "flopscope", "numpy")}
@@ -25,7 +24,7 @@ print(json.dumps({"prefix": sys.prefix, **versions}))
 
 @dataclass(frozen=True)
 class PeerPython:
-    """An interpreter with the peer in it."""
+    """An interpreter that has whestbench installed."""
 
     python: str
     prefix: str
@@ -35,12 +34,12 @@ class PeerPython:
 
     @property
     def meter(self) -> dict[str, Any]:
-        """What counts FLOPs there: part of the protocol hash, so that its rows form a track of their own."""
+        """The FLOP counter of that interpreter. It is part of the protocol hash, so these runs form their own track."""
         return {"name": "flopscope", "version": self.flopscope, "whestbench": self.whestbench}
 
 
 def find_peer(python: str | None) -> PeerPython:
-    """The interpreter that was named; else the one `make peer` made; else this one, if it has whestbench."""
+    """The given interpreter, or else the one that `make peer` made, or else this one if it has whestbench."""
     if python is not None:
         if not Path(python).is_file():
             raise ConfigError(f"estimator.python={python}: no such file; {REMEDY}")
@@ -50,13 +49,13 @@ def find_peer(python: str | None) -> PeerPython:
     if found is not None:
         return _probe(str(found), f"the peer's environment {found.parents[1]}")
     if importlib.util.find_spec("whestbench") is None:
-        raise ConfigError(f"estimator.python is missing, and there is no whestbench here: {REMEDY}")
+        raise ConfigError(f"estimator.python is missing, and this environment has no whestbench: {REMEDY}")
     return _probe(sys.executable, f"estimator.python={sys.executable}")
 
 
 @cache
 def _probe(python: str, named: str) -> PeerPython:
-    """Ask it for its versions, without running any of the peer's code."""
+    """Ask the interpreter for its versions, without running any of the peer's code."""
     try:
         asked = subprocess.run([python, "-I", "-c", PROBE], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -67,7 +66,7 @@ def _probe(python: str, named: str) -> PeerPython:
     try:
         peer = PeerPython(python, **json.loads(asked.stdout))
     except (ValueError, TypeError):
-        raise ConfigError(f"{named} is no Python interpreter: {REMEDY}") from None
+        raise ConfigError(f"{named} is not a Python interpreter: {REMEDY}") from None
     if _release(peer.whestbench) < OLDEST:
         wanted = ".".join(str(part) for part in OLDEST)
         raise ConfigError(f"{named} has whestbench {peer.whestbench}, older than {wanted}: {REMEDY}")

@@ -1,8 +1,8 @@
-"""Estimators: the contract, and how a config becomes one.
+"""How a config names an estimator, and how the estimator is created from it.
 
 An estimator is any class with `predict(mlp, budget) -> (depth, width) means`, and optionally `setup(context)` and
-`teardown()`. It needs nothing of ours; knobs are its constructor's arguments. A WhestBench submission is one too, in
-a mode of its own: its class is the peer's, and so are its interpreter and its meter.
+`teardown()`. It needs no base class from whest. Its knobs are the arguments of its constructor. A WhestBench submission
+has its own mode, because its base class, interpreter and meter are those of WhestBench ("the peer").
 """
 
 import hashlib
@@ -21,31 +21,30 @@ from whest.estimator.peer import PeerPython, find_peer
 from whest.metering.meter import METER_VERSION
 
 Mode = Literal["traced", "eager", "flopscope"]
-
 BUNDLED = "estimators"
 """The package whose estimators are trusted."""
 
 ENTRY = "estimator.py"
-"""The file of a folder's estimator, by the peer's convention."""
+"""The estimator's file in a folder, by the peer's convention."""
 
 
 @dataclass(frozen=True)
 class EstimatorSpec:
-    """Which estimator, with which knobs: enough to make it here or in another process."""
+    """An estimator and its knobs: enough to create it in this process or in another."""
 
     name: str
     mode: Mode
     target: str | None
-    """`package.module.Class`; null for a file."""
+    """`package.module.Class`; None for a file."""
     path: Path | None
-    """Null for a target. A WhestBench submission may be a folder."""
+    """None for a target. A WhestBench submission may be a folder."""
     knobs: Mapping[str, Any]
     peer: PeerPython | None = None
     """The interpreter of a WhestBench submission."""
 
     @property
     def is_bundled(self) -> bool:
-        """Whether it ships with whest."""
+        """Whether it is shipped with whest."""
         return self.target is not None and self.target.split(".")[0] == BUNDLED
 
     @property
@@ -55,7 +54,7 @@ class EstimatorSpec:
 
     @property
     def source(self) -> Path | None:
-        """The file the class is written in, found without running it."""
+        """The file of the class, found without running it."""
         if self.path is not None:
             return self.path / ENTRY if self.path.is_dir() else self.path
         assert self.target is not None
@@ -68,7 +67,7 @@ class EstimatorSpec:
 
     @property
     def source_sha256(self) -> str | None:
-        """Of the file, or of all a folder holds."""
+        """The hash of the file, or of all files of a folder."""
         if self.path is not None and self.path.is_dir():
             return _folder_sha256(self.path)
         return hashlib.sha256(self.source.read_bytes()).hexdigest() if self.source else None
@@ -79,11 +78,11 @@ class EstimatorSpec:
 
     @property
     def meter(self) -> dict[str, Any]:
-        """What counts its FLOPs: part of the protocol hash."""
+        """The meter that counts its FLOPs, as part of the protocol hash."""
         return {"name": "xla-traced", "version": METER_VERSION} if self.peer is None else self.peer.meter
 
     def create(self) -> Estimator:
-        """The estimator itself; wrong knobs are a config error, anything else its own."""
+        """Create the estimator. Wrong knobs raise ConfigError; any other error comes from the estimator."""
         estimator: Estimator = build_target(self._load_class(), self.knobs, "estimator")
         return estimator
 
@@ -103,13 +102,13 @@ class EstimatorSpec:
 
 @dataclass(frozen=True)
 class PeerKnobs:
-    """What a WhestBench submission may be told, which knows no knobs: which of its classes to take."""
+    """The only setting of a WhestBench submission: the name of its class. It has no knobs."""
 
     class_name: str | None = None
 
 
 def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
-    """A `conf/estimator` choice as a spec: what isn't ours (name, mode, target, path) is a knob."""
+    """A `conf/estimator` choice as a spec. Every key except name, mode, _target_ and path is a knob."""
     knobs = dict(node)
     if knobs.get("mode") == "flopscope":
         return _peer_spec(knobs)
@@ -119,7 +118,8 @@ def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
         raise ConfigError(f"estimator.mode={mode!r} is not one of: {', '.join(get_args(Mode))}")
     if (target is None) == (path is None):
         raise ConfigError(
-            "estimator needs a class: name one in conf/estimator, or use estimator=file estimator.path=my_estimator.py"
+            "estimator needs either _target_ or path: choose one of conf/estimator, or use estimator=file "
+            "estimator.path=my_estimator.py"
         )
     if target is not None and not (isinstance(target, str) and "." in target):
         raise ConfigError(f"estimator._target_={target} must be the path of a class, package.module.Class")
@@ -132,7 +132,7 @@ def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
 
 
 def _peer_spec(node: dict[str, Any]) -> EstimatorSpec:
-    """`estimator=whestbench`: a file or a folder for the peer's own loader."""
+    """`estimator=whestbench`: a file or a folder that the peer's own loader opens."""
     name, path, python = node.pop("name"), node.pop("path", None), node.pop("python", None)
     node.pop("mode")
     if path is None or "_target_" in node:
@@ -156,7 +156,7 @@ def _folder_sha256(folder: Path) -> str:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Run a user's file as a module; its folder is importable, so that it may have neighbours."""
+    """Run a user's file as a module. Its folder is added to `sys.path`, so it can import files beside it."""
     name = f"whest_submission_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

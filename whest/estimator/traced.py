@@ -1,7 +1,7 @@
-"""Traced mode: the whole of `predict` is one XLA program, so its cost is known before it runs.
+"""Traced mode: the whole `predict` is one XLA program, so its cost is known before it runs.
 
-Weights, seed and key are tracers, which no host code can look into. Tracing and compiling happen once a shape and
-outside the wall time; a warm-up call runs before anything is timed.
+Weights, seed and key are tracers, so Python code can't read their values. Tracing and compiling happen once per shape
+and are not part of the wall time. A warm-up call runs before anything is timed.
 """
 
 import time
@@ -25,11 +25,11 @@ from whest.metering.meter import Estimate, estimate_cost
 from whest.mlp import MLP
 
 Function = Callable[..., Any]
-"""`(weights, seed, key_data) -> means`, ready to be traced."""
+"""`(weights, seed, key_data) -> means`, for tracing."""
 
 LARGEST_KEPT = 30_000
-"""Equations of a program that is kept on disk once compiled: jax 0.10 was seen to crash as it read back one of 40,000
-(matrix_core at 1024×16), while one of 24,000 (kerdock at 256×32) comes back whole."""
+"""The most equations of a compiled program that is kept on disk. jax 0.10 crashed when it read back a program of 40,000
+equations (matrix_core at 1024×16); one of 24,000 (kerdock at 256×32) is read back correctly."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,12 @@ class Program:
     estimate: Estimate
     compile_time_s: float
     run: Callable[..., tuple[Array, Array | None]] | None
-    """Means, and the rounds of data-dependent loops. Null when it costs more than the budget: refused, not compiled."""
+    """Returns the means and the rounds of data-dependent loops. None if the program costs more than the budget: it was
+    refused and not compiled."""
 
     @property
     def cost(self) -> Cost:
-        """What is known before the run: all of it, but for the rounds of data-dependent loops."""
+        """The cost known before the run: everything except the rounds of data-dependent loops."""
         return self.estimate.cost()
 
     @property
@@ -68,7 +69,7 @@ class Program:
 
 
 def estimator_function(estimator: Estimator, budget: int) -> Function:
-    """An estimator's `predict` as a function of arrays alone."""
+    """An estimator's `predict` as a function of arrays only."""
 
     def function(
         weights: Float[Array, "depth width width"], seed: UInt32[Array, ""], key_data: UInt32[Array, "2"]
@@ -80,7 +81,7 @@ def estimator_function(estimator: Estimator, budget: int) -> Function:
 
 
 def trace(function: Function, context: SetupContext) -> Any | Failure:
-    """JAX's traced program; a failure holds for every MLP of this shape."""
+    """JAX's traced program. A failure is valid for every MLP of this shape."""
     try:
         traced = jax.jit(function).trace(*_argument_shapes(context.width, context.depth))
     except (Exception, SystemExit) as error:
@@ -89,7 +90,7 @@ def trace(function: Function, context: SetupContext) -> Any | Failure:
 
 
 def compile_program(function: Function, context: SetupContext) -> Program | Failure:
-    """Trace, meter and, where the budget allows it, compile."""
+    """Trace and meter the program; compile it if its cost is within the budget."""
     started = time.perf_counter()
     traced = trace(function, context)
     if isinstance(traced, Failure):
@@ -116,7 +117,7 @@ def _compile(traced: Any) -> Any:
 
 @contextmanager
 def _kept_on_disk(is_kept: bool) -> Iterator[None]:
-    """JAX's cache of compiled programs, or none of it."""
+    """Use JAX's cache of compiled programs on disk, or switch it off."""
     folder = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if is_kept or folder is None:
         yield

@@ -1,1 +1,1 @@
-"""Scoring rules: pure functions from a task's cases to a score."""
+"""Scoring rules: pure functions that make a score from a task's cases."""

@@ -1,7 +1,7 @@
-"""ARI's rule: the percentage of questions answered byte for byte; higher is better.
+"""ARI's rule: the percentage of questions whose answer is right in every byte; higher is better.
 
-A question counts as a whole or not at all. A run that promoted nothing, or whose bundle was refused, scores 0; one that
-failed through no fault of its own has no score and is run again.
+There is no partial credit for a question. A run scores 0 if it promoted nothing or if its bundle was refused. A run
+that failed because of our infrastructure has no score and should be repeated.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from whest.scoring.score import Direction, mean_or_none
 
 @dataclass(frozen=True, kw_only=True)
 class AriScore(ExamScore):
-    """The exam's; its standard error is over questions, while a board's is over seeds."""
+    """The score of an exam. Its standard error is over questions; on a board it is over seeds."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AriRule:
 
 
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
-    """What a report's own rows make the score: a check, never a ranking."""
+    """The score, computed again from a report's rows. It checks a report; it never ranks."""
     rows = case_rows(dict(results))
     if any(row.get("error_code") == OURS for row in rows):
         return None

@@ -1,4 +1,4 @@
-"""What is measured on an exam's questions before any rule weighs it: right or not, bits of the answers, failures."""
+"""Measures of an exam's questions, before any rule uses them: right or wrong, bits of the answers, failures."""
 
 import math
 from collections import Counter
@@ -10,29 +10,29 @@ from whest.cases.exam import Candidate, ExamCase, Sitting
 from whest.scoring.score import CaseFigure, Front, Score, mean_or_none, standard_error
 
 OURS = "INFRASTRUCTURE"
-"""The failure that is nobody's fault but ours: a run with it is invalid, never a score."""
+"""The code of a failure that we caused. A run with it is invalid and has no score."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionMeasures:
-    """One question's figures."""
+    """The figures of one question."""
 
     right: float
     """100 or 0, so that their mean is the percentage."""
     failed: bool
     bits: float | None
-    """Of the right answer, all of its bytes."""
+    """Code length of the right answer: the sum over its bytes."""
 
     @property
     def own_figures(self) -> dict[str, float | None]:
-        """What a rule adds to what is measured anyhow."""
+        """The figures that a rule adds to these measures."""
         measured = {field.name for field in fields(QuestionMeasures)}
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in measured}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExamMeasures:
-    """The exam's figures."""
+    """The figures of the whole exam."""
 
     n_questions: int
     n_right: int
@@ -40,7 +40,7 @@ class ExamMeasures:
     right_percent: float | None
     right_percent_se: float | None
     bits_per_byte: float | None
-    """Of the answers that could be weighed: a diagnostic."""
+    """Over the answers whose code length is known; a diagnostic."""
     training_flops: int
     training_steps: int
     n_params: int | None
@@ -48,17 +48,18 @@ class ExamMeasures:
     promoted: int | None
     """The number of the candidate that was graded."""
     validation_score: float | None
-    """That candidate's, in per cent of the public validation set: feedback, and never a reason to be graded."""
+    """That candidate's score on the public validation set, in per cent. It is feedback and does not decide who is
+    graded."""
     bundle_gzipped_bytes: int | None
     invalid: str | None
-    """Why the run counts for nothing and should be run again."""
+    """Why the run does not count and should be repeated."""
     failure_breakdown: dict[str, int]
-    """`error` counts the questions that failed; each cause follows by its code."""
+    """`error` counts the failed questions; the other keys count them by error code."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExamScore(ExamMeasures, Score):
-    """What a rule on the exam task answers."""
+    """The result of a rule on the exam task."""
 
     by_case: ClassVar[CaseFigure] = CaseFigure("right", "right answers (%)", unit="question", direction="higher")
 

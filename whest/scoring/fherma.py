@@ -1,9 +1,11 @@
-"""FHERMA's rule: accuracy less a price of time, times a price of failures; higher is better.
+"""FHERMA's rule: accuracy minus a deduction for time, times a factor for failures; higher is better.
 
-`score = (1 − r_f)^k · (s_t·a − ε·ln(1 + β·t))`. A case is an MLP; `a` is the percentage of final-layer neurons, of the
-cases that answered, that lie within the tolerance of the truth; `r_f` the share of MLPs that failed; `t` the mean wall
-time of those that were attempted, without compiling. On an exam a case is a question, and `a` the percentage of right
-answers among those given. Nothing is clamped: a slow and wrong answer scores below zero.
+    score = (1 − r_f)^k · (s_t·a − ε·ln(1 + β·t))
+
+A case is an MLP. `a` is the percentage of final-layer neurons within the tolerance of the truth, over the cases that
+answered. `r_f` is the share of MLPs that failed. `t` is the mean wall time of the MLPs that were attempted, without
+compiling. On an exam, a case is a question and `a` is the percentage of right answers among the given ones. The score
+has no lower limit: a slow and wrong answer scores below zero.
 """
 
 import math
@@ -27,12 +29,12 @@ Factor = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class Tally:
-    """What the formula needs of one case."""
+    """The values of one case that the formula uses."""
 
     accuracy: float | None
-    """Per cent of final-layer neurons within the tolerance; null where it failed."""
+    """Per cent of final-layer neurons within the tolerance; None if the case failed."""
     attempted: bool
-    """Whether it ran at all: a program refused for its price took no time."""
+    """Whether it ran: a program that was refused because of its cost took no time."""
     wall_time_s: float
 
 
@@ -46,7 +48,7 @@ class FhermaCase(CaseMeasures):
 
 @dataclass(frozen=True, kw_only=True)
 class FhermaScore(WhiteboxScore):
-    """The suite's; its standard error is the jackknife's over MLPs."""
+    """The score of a suite; its standard error is a jackknife over MLPs."""
 
     by_case: ClassVar[CaseFigure] = CaseFigure(
         "accuracy", "final-layer neurons within the tolerance (%)", direction="higher"
@@ -70,7 +72,7 @@ class FhermaQuestion(QuestionMeasures):
 
 @dataclass(frozen=True, kw_only=True)
 class FhermaExamScore(ExamScore):
-    """An exam's; its standard error is the jackknife's over questions."""
+    """The score of an exam; its standard error is a jackknife over questions."""
 
     by_case: ClassVar[CaseFigure] = CaseFigure("accuracy", "right answers (%)", unit="question", direction="higher")
 
@@ -91,7 +93,7 @@ class FhermaRule:
     direction: ClassVar[Direction] = "higher"
 
     accuracy_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    """s_t: points for a per cent."""
+    """s_t: points per per cent of accuracy."""
     failure_power: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     """k."""
     time_weight: Factor
@@ -99,7 +101,7 @@ class FhermaRule:
     time_scale: Factor
     """β, in 1/s."""
     tolerance: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    """How near a neuron's mean must be to count."""
+    """The largest error of a neuron's mean that counts as right."""
 
     def formula(self, accuracy: float, failure_rate: float, mean_time_s: float) -> float:
         return self.failure_factor(failure_rate) * (self.accuracy_scale * accuracy - self.time_deduction(mean_time_s))
@@ -124,7 +126,7 @@ class FhermaRule:
         )
 
     def score_exam(self, cases: Sequence[ExamCase]) -> FhermaExamScore:
-        """A run that our own failure spoiled has no score under any rule."""
+        """A run that failed because of our infrastructure has no score under any rule."""
         scored = tuple(self.score_question(case) for case in cases)
         measured = measure_exam(cases, scored)
         tallies = [
@@ -140,7 +142,7 @@ class FhermaRule:
         return FhermaQuestion(**vars(measured), accuracy=accuracy, attempted=case.answer is not None)
 
     def _figures(self, tallies: Sequence[Tally]) -> dict[str, Any]:
-        """What the formula makes of the cases, and what went into it."""
+        """The score of the cases, and the figures it is made of."""
         accuracy, failure_rate, mean_time_s = summarise(tallies) if tallies else (None, None, None)
         return {
             "score": self.score_tallies(tallies),
@@ -164,7 +166,7 @@ class FhermaRule:
         return self.formula(*summarise(tallies)) if tallies else None
 
     def jackknife(self, tallies: Sequence[Tally]) -> float | None:
-        """From the scores with each MLP left out in turn, since the formula isn't a mean over MLPs."""
+        """Standard error from the scores with each case left out in turn: the formula isn't a mean over cases."""
         n = len(tallies)
         if n < 2:
             return None
@@ -173,7 +175,7 @@ class FhermaRule:
 
 
 def summarise(tallies: Sequence[Tally]) -> tuple[float, float, float]:
-    """Accuracy in per cent, failure rate and mean time; where nothing answered, accuracy is 0."""
+    """Accuracy in per cent, failure rate and mean time. Accuracy is 0 if no case answered."""
     accuracies = [tally.accuracy for tally in tallies if tally.accuracy is not None]
     times = [tally.wall_time_s for tally in tallies if tally.attempted]
     failure_rate = 1 - len(accuracies) / len(tallies)
@@ -181,7 +183,7 @@ def summarise(tallies: Sequence[Tally]) -> tuple[float, float, float]:
 
 
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
-    """What a report's own rows make the score: a check, never a ranking."""
+    """The score, computed again from a report's rows. It checks a report; it never ranks."""
     rule = FhermaRule(**{field.name: config["scoring"][field.name] for field in fields(FhermaRule)})
     if any(row.get("error_code") == OURS for row in case_rows(dict(results))):
         return None

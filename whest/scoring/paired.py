@@ -1,8 +1,9 @@
-"""Comparing on the same cases: paired differences, ratios of means, and what part of an error is noise. Pure.
+"""Comparison on the same cases: paired differences, ratios of means, and the part of an error that is noise.
 
-Pairing removes what the cases have in common: a hard MLP is hard for both, so the differences spread far less than the
-scores. The t interval decides. Fieller's interval for the ratio of means is the same test at every ratio, so it
-leaves out 1 exactly where the t interval leaves out 0. The bootstrap beside them leans on no normal law.
+An MLP that is hard for one estimator is hard for the other too. So the differences spread far less than the scores.
+The t interval decides. Fieller's interval for the ratio of means is the same test at every ratio, so it excludes 1
+exactly when the t interval excludes 0. The bootstrap interval beside them assumes no normal distribution. All functions
+are pure.
 """
 
 import math
@@ -14,7 +15,7 @@ from jaxtyping import Float
 from scipy import stats
 
 POWER = 0.8
-"""How surely the number of cases that is named would resolve a difference as large as the one seen."""
+"""The chance that `n_needed` cases resolve a difference as large as the one seen."""
 
 Scores = Float[np.ndarray, " case"]
 
@@ -43,7 +44,7 @@ class Paired:
         if self.a.shape != self.b.shape or self.a.ndim != 1 or not self.a.size:
             raise ValueError(f"a and b must be scores of the same cases, got shapes {self.a.shape} and {self.b.shape}")
         if not (np.isfinite(self.a).all() and np.isfinite(self.b).all()):
-            raise ValueError("a score that is not finite can't be compared")
+            raise ValueError("a and b must be finite: a score of NaN or infinity can't be compared")
 
     @property
     def n_cases(self) -> int:
@@ -67,7 +68,7 @@ class Paired:
 
     @property
     def is_resolved(self) -> bool:
-        """Whether the interval leaves out zero. One case never resolves anything."""
+        """Whether the t interval excludes zero. One case is never enough."""
         return self.t_interval is not None and 0 not in self.t_interval
 
     @property
@@ -76,7 +77,7 @@ class Paired:
 
     @property
     def wins(self) -> int:
-        """On how many cases `a` is the better one."""
+        """The number of cases on which `a` is better."""
         better = self.differences < 0 if self.lower_is_better else self.differences > 0
         return int(better.sum())
 
@@ -86,7 +87,7 @@ class Paired:
 
     @property
     def ratio(self) -> float | None:
-        """Mean of `a` over mean of `b`; null where their signs make it no measure."""
+        """Mean of `a` over mean of `b`; None unless both means are positive."""
         a, b = float(self.a.mean()), float(self.b.mean())
         return a / b if a > 0 and b > 0 and math.isfinite(a / b) else None
 
@@ -106,9 +107,9 @@ class Paired:
 
     @cached_property
     def bootstrap_interval(self) -> Interval | None:
-        """Quantiles of resampled mean differences, taken further out by as much as t is wider than the normal.
+        """Quantiles of resampled mean differences, with t·√(n/(n − 1)) in place of the normal quantile.
 
-        Without that a dozen MLPs give intervals that miss twice as often as they say.
+        Without this correction, intervals from a dozen MLPs miss the true difference twice as often as they should.
         """
         n = self.n_cases
         if n < 2:
@@ -119,7 +120,7 @@ class Paired:
 
     @property
     def ratio_interval(self) -> Interval | None:
-        """Fieller's: every ratio r for which `a − r·b` is not resolved from zero; null where that has no end."""
+        """Fieller's interval: every ratio r for which `a − r·b` is not resolved from zero; None if it is unbounded."""
         ratio = self.ratio
         if ratio is None or self.n_cases < 2:
             return None
@@ -134,12 +135,12 @@ class Paired:
 
     @property
     def n_needed(self) -> int | None:
-        """Cases that would resolve a difference as large as this one four times in five; null without a difference."""
+        """The cases needed to resolve such a difference with the chance `POWER`; None if there is no difference."""
         if self.n_cases < 2 or self.difference == 0:
             return None
         z = float(stats.norm.ppf((1 + self.confidence) / 2))
         spread = float(self.differences.std(ddof=1)) / abs(self.difference)
-        needed = ((z + float(stats.norm.ppf(POWER))) * spread) ** 2 + z**2 / 2  # the last term makes up for t's tails
+        needed = ((z + float(stats.norm.ppf(POWER))) * spread) ** 2 + z**2 / 2  # the last term corrects for t's tails
         return max(2, math.ceil(needed)) if math.isfinite(needed) else None
 
     @property
@@ -147,7 +148,7 @@ class Paired:
         return float(stats.t.ppf((1 + self.confidence) / 2, self.n_cases - 1))
 
     def _resampled_means(self) -> Float[np.ndarray, " resample"]:
-        """In slices, so that a thousand cases don't fill the memory."""
+        """Drawn in slices, so that a thousand cases don't fill the memory."""
         rng, n = np.random.default_rng(self.seed), self.n_cases
         rows = max(1, 2_000_000 // n)
         sizes = [min(rows, self.n_resamples - first) for first in range(0, self.n_resamples, rows)]
@@ -155,7 +156,7 @@ class Paired:
 
 
 def verdict(paired: Paired, a: str, b: str, unit: str = "MLP") -> str:
-    """The comparison in words; a unit is what the two were paired on."""
+    """The comparison in words. `unit` names the kind of case, e.g. "MLP"."""
     n = paired.n_cases
     if n < 2:
         return f"not resolved: one {unit} has no error bar ({a} against {b})"
@@ -174,7 +175,7 @@ def verdict(paired: Paired, a: str, b: str, unit: str = "MLP") -> str:
 
 
 def _how_much(paired: Paired) -> tuple[str, str]:
-    """As a ratio above one whichever way is better; as a difference where a ratio is no measure."""
+    """The size of the difference and its interval: a ratio above 1, or the difference if there is no ratio."""
     ratio, interval = paired.ratio, paired.ratio_interval
     if ratio is None or interval is None or interval.low <= 0:
         assert paired.t_interval is not None
@@ -188,19 +189,19 @@ def _how_much(paired: Paired) -> tuple[str, str]:
 
 
 def _round(count: int) -> str:
-    """Two digits: it is an estimate."""
+    """Rounded to two digits, because it is an estimate."""
     return f"{float(f'{count:.2g}'):,.0f}" if count >= 10 else str(count)
 
 
 @dataclass(frozen=True)
 class ErrorSplit:
-    """What of an estimator's MSE stays however many seeds are averaged, and what averages out."""
+    """An estimator's MSE in two parts: the bias stays when seeds are averaged, the noise averages out."""
 
     n_seeds: int
     n_mlps: int
     mse: float
     bias: float
-    """Squared, without the truth's own noise; unbiased, so it may come out below zero when there is none."""
+    """Bias squared, without the truth's own noise. It is an unbiased estimate, so it can be below zero."""
     bias_se: float | None
     noise: float
     noise_se: float | None
@@ -216,14 +217,15 @@ def split_error(
     predictions: Float[np.ndarray, "seed mlp width"],
     floors: Float[np.ndarray, " case"],
 ) -> ErrorSplit:
-    """Bias and noise from replicates that differ in their seed alone.
+    """Bias and noise from replicates that differ only in their seed.
 
     With K predictions p_k of an MLP, `noise = mean_j Var_k(p_kj)` with K − 1 in the denominator is unbiased, and so is
-    `bias² = mean_k MSE_k − noise − floor`: the truth's error is common to all seeds and would pass for bias.
+    `bias² = mean_k MSE_k − noise − floor`. The floor is subtracted because the truth's error is common to all seeds
+    and would look like bias.
     """
     n_seeds, n_mlps = mses.shape
     if n_seeds < 2:
-        raise ValueError("noise can't be told from bias with one seed")
+        raise ValueError(f"n_seeds={n_seeds}: noise and bias can be separated only with 2 seeds or more")
     noise = predictions.astype(np.float64).var(axis=0, ddof=1).mean(axis=1)
     bias = mses.mean(axis=0) - noise - floors
     return ErrorSplit(

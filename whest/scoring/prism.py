@@ -1,12 +1,13 @@
-"""PRISM's rule: how short a code the learner gave the stream while it was still learning; higher is better.
+"""PRISM's rule: the code length of the stream under the learner while it was still learning; higher is better.
 
     bpb   = Σ nats / ln 2 / bytes covered
     score = (base·pen + tie) · (0 if the first batch was impossibly cheap else 1),  base = 1/(1 + bpb)
     tie   = min(cap·pen, ½·pen·(base(bpb) − base(bpb + window))) · tanh(heldout_delta)
 
-`pen` halves a memoriser: one whose held-out text costs far more than the text it saw last. The tie-break is smaller
-than what `window` bits a byte are worth, so it only orders what is nearly equal. A batch that isn't finite is charged
-at a fixed rate; a run with no bytes, or whose bpb is no sensible number, has failed and has no score.
+`pen` halves the score of a learner that memorises: its held-out text costs far more bits than the text it saw last. The
+tie-break is worth less than `window` bits per byte, so it only orders scores that are nearly equal. A batch whose loss
+isn't finite is charged at a fixed rate. A run fails and has no score if it covered no bytes, was stopped early, or has
+a bpb outside (0, 64].
 """
 
 import math
@@ -20,30 +21,27 @@ from whest.cases.prequential import HeldOut
 from whest.scoring.score import CaseFigure, Direction, Front, Score
 
 NATS_OF_UNIFORM = math.log(256)
-
 MOST_BPB = 64.0
-
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
 @dataclass(frozen=True)
 class OnlineRun:
-    """All the rule needs of a run."""
+    """The values of a run that the rule uses."""
 
     online_loss: Sequence[float | None]
-    """Mean nats a byte of each batch, taken before the learner saw it; null where that isn't finite."""
+    """Mean nats per byte of each batch, measured before the learner saw it; None if it isn't finite."""
     batch_bytes: int
     held_out: HeldOut | None
     is_whole: bool = True
-    """Whether it went on until the budget or the stream was spent."""
+    """Whether it ran until the end of the budget or of the stream."""
     flops_used: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrismScore(Score):
-    """The run's; its rows are consecutive blocks of the stream."""
+    """The score of a run; its rows are consecutive blocks of the stream."""
 
     by_case: ClassVar[CaseFigure] = CaseFigure("bpb", "bits per byte", unit="block", direction="lower")
 
@@ -59,7 +57,7 @@ class PrismScore(Score):
     covered_bytes: int
     n_batches: int
     n_charged_batches: int
-    """Those whose loss was not finite."""
+    """Batches whose loss was not finite."""
     step0_loss: float | None
     step0_anomaly: bool
     memorised: bool
@@ -82,16 +80,16 @@ class PrismRule:
 
     tie_cap: Positive
     tie_window: Positive
-    """In bits per byte: what lies further apart is never reordered."""
+    """In bits per byte: runs that lie further apart are never reordered."""
     gap_limit: Positive
-    """In bits per byte, between held-out text and what was learnt last."""
+    """In bits per byte: the largest allowed gap between held-out text and the text learnt last."""
     gap_penalty: Share
     anomaly_share: Share
-    """Of ln 256: a first batch below it was not met by random weights."""
+    """Share of ln 256: random weights can't give a first batch a loss below it."""
     bad_batch_charge: Positive
-    """In units of ln 256 a byte, for a batch whose loss isn't finite."""
+    """Charge for a batch whose loss isn't finite, in units of ln 256 per byte."""
     converged_share: Share
-    """Of the batches, from the end, that say how well it does by now."""
+    """The share of the batches, counted from the end, that measure the trained learner."""
 
     def score(self, run: OnlineRun) -> PrismScore:
         losses = self.charged(run.online_loss)
@@ -140,7 +138,7 @@ class PrismRule:
         return min(self.tie_cap * penalty, room) * math.tanh(delta)
 
     def charged(self, losses: Sequence[float | None]) -> list[float]:
-        """Mean nats a byte, batch by batch; what isn't finite at its fixed rate."""
+        """Mean nats per byte of each batch; a loss that isn't finite is replaced by the fixed rate."""
         rate = self.bad_batch_charge * NATS_OF_UNIFORM
         return [loss if loss is not None and math.isfinite(loss) else rate for loss in losses]
 
@@ -150,13 +148,13 @@ def base(bpb: float) -> float:
 
 
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
-    """What a report's own losses make the score: a check, never a ranking."""
+    """The score, computed again from a report's losses. It checks a report; it never ranks."""
     online = results["online"]
     return _rule(config["scoring"]).score(_run(online["loss"], online, results)).score
 
 
 def recompute_manifest(manifest: Mapping[str, Any]) -> float | None:
-    """The same from the run's manifest alone."""
+    """The score, computed again from the run's manifest alone."""
     metrics = manifest["metrics"]
     return _rule(manifest["score"]["rule"]).score(_run(metrics["online_loss"], manifest["compute"], metrics)).score
 
@@ -172,7 +170,7 @@ def _run(losses: Sequence[float | None], counts: Mapping[str, Any], figures: Map
 
 
 def _bits(losses: Sequence[float]) -> float | None:
-    """Batches are of one size, so their mean is the stream's."""
+    """Bits per byte of the stream: all batches have the same size, so the mean over batches is exact."""
     return math.fsum(losses) / len(losses) / math.log(2) if losses else None
 
 
@@ -180,9 +178,9 @@ def _failure(bpb: float | None, run: OnlineRun) -> str | None:
     if bpb is None or run.batch_bytes < 1:
         return "no byte was covered"
     if not run.is_whole:
-        return "it was stopped before the budget or the stream was spent"
+        return "it was stopped before the end of the budget or of the stream"
     if not 0 < bpb <= MOST_BPB:
-        return f"{bpb:.4g} bits per byte are not within 0 and {MOST_BPB:g}"
+        return f"{bpb:.4g} bits per byte are not between 0 and {MOST_BPB:g}"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What every rule answers, whatever its task: a score, its error and its direction."""
+"""The result of every rule on every task: a score, its error and its direction."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,20 +11,20 @@ Direction = Literal["lower", "higher"]
 
 @dataclass(frozen=True)
 class CaseFigure:
-    """The figure that shows each case's part in the score: by it runs are paired, and ties told."""
+    """The figure that shows each case's part in the score. Runs are paired by it, and sweeps find ties by it."""
 
     field: str
-    """Of a report's row."""
+    """The key in a report's row."""
     label: str
-    """For people."""
+    """The name shown to people."""
     unit: str = "MLP"
-    """What a case is; its plural takes an s."""
+    """The kind of a case, in the singular; the plural adds an s."""
     direction: Direction = "lower"
 
 
 @dataclass(frozen=True)
 class Front:
-    """A run as a point: how far off it is, and what that cost."""
+    """A run as a point of error against compute."""
 
     measure: str
     error: float | None
@@ -34,18 +34,18 @@ class Front:
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The figure that ranks. A rule's own type adds the figures behind it; each number of it becomes a metric."""
+    """The figure that ranks. A rule's own type adds the figures behind it; each number becomes a metric."""
 
     by_case: ClassVar[CaseFigure]
 
     score: float | None
-    """Null where nothing was finished."""
+    """None if no case was finished."""
     score_se: float | None
     direction: Direction
 
     @property
     def front(self) -> Front:
-        """The error that is drawn against compute, the smaller the better, whatever ranks."""
+        """The error that is drawn against compute. Smaller is better, also if the score ranks the other way."""
         raise NotImplementedError
 
 
@@ -59,11 +59,11 @@ class Rule(Protocol):
 
 
 def mean_or_none(values: Sequence[float | None]) -> float | None:
-    """The mean; null where there is nothing, or one figure is missing."""
+    """The mean; None if there are no values or one is missing."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known and len(known) == len(values) else None
 
 
 def standard_error(values: Sequence[float]) -> float | None:
-    """Of their mean."""
+    """Standard error of the mean; None for fewer than two values."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None

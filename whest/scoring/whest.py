@@ -1,7 +1,7 @@
-"""The challenge's rule: final-layer MSE times the share of the budget spent, floored at a tenth.
+"""The challenge's rule: final-layer MSE times the share of the budget spent, which counts as a tenth at least.
 
-With F counted FLOPs, R residual seconds and λ FLOPs a second, `C = F + λ·R`; an MLP scores
-`MSE × max(0.1, C/B)`, and a failed one scores as zeros at multiplier 1. The mean over MLPs ranks; lower is better.
+With F counted FLOPs, R residual seconds and λ FLOPs per second, `C = F + λ·R`. An MLP scores `MSE × max(0.1, C/B)`. A
+failed MLP scores like a prediction of zeros with multiplier 1. The mean over MLPs ranks; lower is better.
 """
 
 import math
@@ -20,7 +20,7 @@ from whest.scoring.whitebox import CaseMeasures, WhiteboxScore, measure_case, me
 
 @dataclass(frozen=True, kw_only=True)
 class WhestCase(CaseMeasures):
-    """One MLP's measures and what the rule makes of them."""
+    """One MLP's measures and its score under the rule."""
 
     score_multiplier: float
     adjusted_final_layer_score: float
@@ -28,7 +28,7 @@ class WhestCase(CaseMeasures):
 
 @dataclass(frozen=True, kw_only=True)
 class WhestScore(WhiteboxScore):
-    """The suite's."""
+    """The score of a suite."""
 
     by_case: ClassVar[CaseFigure] = CaseFigure("adjusted_final_layer_score", "adjusted final-layer score")
 
@@ -86,7 +86,7 @@ class WhestRule:
 
 
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
-    """What a report's own rows make the score, from errors, FLOPs and residual times up: a check, never a ranking."""
+    """The score, computed again from the errors, FLOPs and residual times of a report's rows. It never ranks."""
     rule, lam = WhestRule(config["scoring"]["multiplier_floor"]), config["lambda_flops_per_second"]
     scores: list[float | None] = []
     for row in results["per_mlp"]:
@@ -97,7 +97,7 @@ def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | 
 
 
 def _ratio_or_none(scores: Sequence[float], baseline: float | None) -> float | None:
-    """Their mean over a baseline, where that is a number: next to nothing is no measure."""
+    """The mean score over a baseline; None if the baseline is too close to zero for a finite ratio."""
     if not baseline:
         return None
     ratio = float(np.mean(scores)) / baseline

@@ -1,4 +1,4 @@
-"""What is measured on white-box cases before any rule weighs it: errors, compute, flags, sampling's share."""
+"""Measures of white-box cases, before any rule uses them: errors, compute, flags, and the error of plain sampling."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,7 +14,7 @@ from whest.scoring.score import Front, Rule, Score, mean_or_none, standard_error
 
 @dataclass(frozen=True, kw_only=True)
 class CaseMeasures:
-    """One MLP's figures; a failed one is measured as zeros."""
+    """The figures of one MLP. A failed MLP is measured as if the prediction were zeros."""
 
     effective_compute: float
     final_layer_mse: float
@@ -28,14 +28,14 @@ class CaseMeasures:
 
     @property
     def own_figures(self) -> dict[str, float | None]:
-        """What the rule adds to what is measured anyhow."""
+        """The figures that a rule adds to these measures."""
         measured = {field.name for field in fields(CaseMeasures)}
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in measured}
 
 
 @dataclass(frozen=True)
 class FailureBreakdown:
-    """How many cases carry each flag; one case may carry several."""
+    """The number of cases with each flag; one case may have several."""
 
     budget_exhausted: int
     time_exhausted: int
@@ -46,7 +46,7 @@ class FailureBreakdown:
 
 @dataclass(frozen=True, kw_only=True)
 class SuiteMeasures:
-    """The suite's figures; null when no case was finished."""
+    """The figures of the suite; None if no case was finished."""
 
     final_layer_mse: float | None
     final_layer_mse_se: float | None
@@ -64,7 +64,7 @@ class SuiteMeasures:
 
 @dataclass(frozen=True, kw_only=True)
 class WhiteboxScore(SuiteMeasures, Score):
-    """What a rule on the white-box task answers: its score beside the measures."""
+    """The result of a rule on the white-box task: its score and the measures."""
 
     cases: tuple[CaseMeasures, ...]
 
@@ -74,7 +74,7 @@ class WhiteboxScore(SuiteMeasures, Score):
 
 
 class WhiteboxRule(Rule, Protocol):
-    """A rule that weighs what is measured here."""
+    """A rule that can score white-box cases."""
 
     def score(self, cases: Sequence[WhiteboxCase], limits: Limits, flops_per_sample: float) -> WhiteboxScore: ...
 
@@ -119,12 +119,12 @@ def measure_suite(cases: Sequence[WhiteboxCase], measured: Sequence[CaseMeasures
 
 
 def row_failed(row: Mapping[str, Any]) -> bool:
-    """Whether a report's row per MLP is that of a failed case."""
+    """Whether a row of a report's `per_mlp` belongs to a failed case."""
     return "error_code" in row or any(row[flag.name] for flag in fields(Flags))
 
 
 def _flags(case: WhiteboxCase, limits: Limits, compute: float) -> Flags:
-    """A program refused before it ran carries one flag, the budget's; it spent no time that could exhaust another."""
+    """A program refused before it ran has only the budget's flag: it spent no time that could exceed another limit."""
     if case.prediction.flags is not None:
         return case.prediction.flags
     timing = case.prediction.timing
@@ -141,7 +141,7 @@ def _over(value: float, cap: float | None) -> bool:
 
 
 def _sampling_mse(avg_variance: float, n_samples: float) -> float | None:
-    """What plain sampling would score with that many samples; null below one."""
+    """The MSE of plain sampling with this many samples; None below one sample."""
     return avg_variance / n_samples if n_samples >= 1 else None
 
 

@@ -1,8 +1,8 @@
 """The truth cache: sampled truth on disk, found by the hash of everything that determines it.
 
-An entry is written beside its place and moved there in one step, and carries a digest of its content, so a killed
-run leaves no half entry and a damaged one is noticed and drawn again. While an entry is drawn, what there is so far
-stands beside it; whoever asks for it next goes on from there, to the same numbers bit for bit.
+An entry has a digest of its content and is moved to its place in one step. So a killed run leaves no partial entry, and
+a damaged entry is noticed and drawn again. While an entry is drawn, its state is kept in a file beside it. The next run
+continues from that state and gets the same numbers, bit for bit.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from whest.progress import Progress
 from whest.truth.truth import Running, Truth, TruthSampler, describe_sampler, expected_samples
 
 BEGUN = ".begun"
-"""How a draw that isn't finished is named beside its entry."""
+"""The suffix of the state of an unfinished draw."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class TruthCache:
     folder: Path
 
     def find(self, sampler: TruthSampler, mlp: MLP) -> Truth | None:
-        """The cached truth, or None where there is none or it is damaged."""
+        """The cached truth; None if it is missing or damaged."""
         return read_entry(self._path(sampler, mlp))
 
     def stream(self, sampler: TruthSampler, mlp: MLP) -> Iterator[Running]:
-        """The sampler's stream from where it was last stopped; its end becomes an entry."""
+        """The sampler's stream, from the state where it was last stopped. At the end, the entry is written."""
         path = self._path(sampler, mlp)
         begun = path.with_suffix(BEGUN)
         running = None
@@ -42,7 +42,7 @@ class TruthCache:
         begun.unlink(missing_ok=True)
 
     def draw(self, sampler: TruthSampler, mlp: MLP) -> Truth:
-        """Draw what is missing and keep it."""
+        """Draw the truth, or the rest of it, and keep it."""
         (last,) = deque(self.stream(sampler, mlp), maxlen=1)
         return last.truth()
 
@@ -54,7 +54,7 @@ class TruthCache:
 
 
 def truth_hash(sampler: TruthSampler, mlp: MLP) -> str:
-    """Everything the drawn numbers depend on: the sampler, its version and aim, the weights, the sampling stream."""
+    """Hash of everything that determines the numbers: the sampler, its version and aim, the weights, the stream."""
     stream = [str(mlp.sample_stream.entropy), list(mlp.sample_stream.spawn_key)]
     header = json.dumps([describe_sampler(sampler), mlp.weights.shape, stream])
     return hashlib.sha256(header.encode() + mlp.weights.tobytes()).hexdigest()[:40]
@@ -65,7 +65,7 @@ def write_entry(path: Path, truth: Truth) -> None:
 
 
 def read_entry(path: Path) -> Truth | None:
-    """The entry, or None where it is absent or damaged."""
+    """The entry; None if it is missing or damaged."""
     entry = read_arrays(path)
     if entry is None:
         return None
@@ -79,7 +79,7 @@ def read_entry(path: Path) -> Truth | None:
 
 
 def watched_truth(cache: TruthCache, sampler: TruthSampler, mlp: MLP, progress: Progress) -> Truth:
-    """Draw an MLP's truth where somebody may be watching."""
+    """Draw an MLP's truth and show the progress."""
     stream = progress.samples(
         cache.stream(sampler, mlp), f"truth of {mlp.name}", lambda running: expected_samples(sampler, running)
     )

@@ -1,8 +1,8 @@
-"""Points on the sphere that integrate low-degree polynomials exactly: what gives truth its small variance.
+"""Spherical designs: points on the sphere that integrate low-degree polynomials exactly. They reduce the variance.
 
-A bias-free ReLU network is positively homogeneous, so E[f(x)] = E‖x‖·E[f(u)] with u uniform on the sphere. Rows of
-mutually unbiased bases and their negatives, turned by one Haar rotation, are such points. All n/2 + 1 bases of a
-Kerdock set together are a spherical 5-design; any fewer, down to a single basis, are a 3-design.
+A bias-free ReLU network is positively homogeneous, so E[f(x)] = E‖x‖·E[f(u)] with u uniform on the sphere. The points
+are the rows of mutually unbiased bases and their negatives, turned by one Haar rotation. All n/2 + 1 bases of a Kerdock
+set together are a spherical 5-design. Fewer bases, down to a single one, are a 3-design.
 """
 
 import math
@@ -23,7 +23,7 @@ def mean_radius(n: int) -> float:
 
 
 def design_size(width: int) -> int | None:
-    """The smallest n of a Kerdock set that a width fits into; None above the largest."""
+    """The smallest n of a Kerdock set with n ≥ width; None if there is none."""
     return next((n for n in sorted(FIELDS) if n >= width), None)
 
 
@@ -64,7 +64,7 @@ def _trace_of_power(
 
 
 def _antilogarithms(degree: int, polynomial: int) -> list[int]:
-    """Powers of a primitive element: z itself for these polynomials."""
+    """Powers of a primitive element, which is z for these polynomials."""
     powers, value = [], 1
     for _ in range((1 << degree) - 1):
         powers.append(value)

@@ -1,11 +1,12 @@
-"""`truth=fast`: randomly turned spherical designs with a control variate, several times less variance a sample.
+"""`truth=fast`: randomly turned spherical designs with a control variate: several times less variance per sample.
 
-A replicate is a whole Kerdock design where eight of them are affordable, else as many of its bases as eight replicates
-leave room for; each basis more takes away its share of what a whole design integrates exactly. Replicates are
+A replicate is a whole Kerdock design if `n_samples` pays for eight of them. Otherwise it is as many bases of the design
+as eight replicates can pay for: each basis removes a share of the variance that a whole design removes. Replicates are
 independent, so their spread gives the standard error. `whest.truth.rotations` has the arithmetic.
 
-The chain: E h₁ = ‖w‖/√(2π) is known exactly, and what h₁'s sampled mean misses is carried to deeper layers by
-J = ∏ W_l·diag(Φ_l), with Φ_l (how often a neuron is on) from an independent pilot: unbiased whatever Φ is.
+The control variate: E h₁ = ‖w‖/√(2π) is known exactly. The error of h₁'s sampled mean is carried to deeper layers by
+J = ∏ W_l·diag(Φ_l). Φ_l (how often a neuron is on) comes from an independent pilot, so the result is unbiased for
+every Φ.
 """
 
 import math
@@ -25,10 +26,9 @@ from whest.truth.rotations import basis_sums, fold_rotations, replicate_mesh
 from whest.truth.truth import MOST_SAMPLES, SampleCount, StandardError, State, Truth, is_small_enough
 
 EXPECTED_GAIN = 3
-"""Variance of plain samples over that of a design's, roughly: a first guess at how many a standard error takes."""
+"""Rough ratio of the variances of plain and of design samples: a first guess of the samples for a standard error."""
 
 PILOT_SAMPLES = 2048
-
 PILOT = np.uint32(2**32 - 1)
 """The pilot's key index; replicates count from zero."""
 
@@ -45,7 +45,7 @@ STATE = (
 
 @dataclass(frozen=True)
 class Replicates:
-    """Running float64 sums over independent replicates of the mean activations, and over the bases of those begun."""
+    """Running float64 sums: of mean activations over finished replicates, and over the bases of unfinished ones."""
 
     layout: Plan
     n_replicates: int
@@ -65,7 +65,7 @@ class Replicates:
 
     @property
     def is_measured(self) -> bool:
-        """Whether there are replicates enough to speak of an error."""
+        """Whether there are enough replicates for an error bar."""
         return self.n_replicates >= min(REPLICATES, self.layout.n_replicates)
 
     def plus_bases(
@@ -74,7 +74,7 @@ class Replicates:
         sums: Float[np.ndarray, "replicate depth width"],
         squares: Float[np.ndarray, "replicate width"],
     ) -> "Replicates":
-        """More bases of the replicates begun, or the first of new ones."""
+        """Add bases to the unfinished replicates, or start new ones with them."""
         begun = self.n_bases_begun > 0
         return replace(
             self,
@@ -84,7 +84,7 @@ class Replicates:
         )
 
     def plus_replicates(self, weights: np.ndarray, gains: np.ndarray, wanted: int) -> "Replicates":
-        """Close the first of the replicates begun; the rest stay as they are."""
+        """Finish the first `wanted` of the unfinished replicates; the others stay unfinished."""
         means = self.begun[:wanted] / self.layout.points
         means = with_chain(means, self.first_layer, weights, gains)
         to_gaussian = self.layout.size / mean_radius(self.layout.size) ** 2 / self.layout.points
@@ -112,13 +112,13 @@ class Replicates:
         return Truth(means.astype(np.float32), errors.astype(np.float32), variance, n * self.layout.points, n)
 
     def state(self) -> dict[str, np.ndarray]:
-        """What a stream goes on from; the rest follows from the MLP."""
+        """The state from which a stream can continue; the rest follows from the MLP."""
         return {name: np.asarray(getattr(self, name)) for name in STATE}
 
 
 @dataclass(frozen=True)
 class FastTruth:
-    """Randomly rotated designs; `n_samples` is rounded up to whole replicates, two at least."""
+    """Randomly rotated designs. `n_samples` is rounded up to whole replicates, at least two."""
 
     name: ClassVar[str] = "fast"
     version: ClassVar[int] = 2
@@ -133,7 +133,7 @@ class FastTruth:
         layout = self._layout(mlp.width, float(pilot_variance))
         mesh = replicate_mesh()
         block = plan_block(layout, mlp.width, mlp.depth, mesh.size)
-        if self.standard_error is not None:  # the plan was a guess: go on until the error bar says stop
+        if self.standard_error is not None:  # the plan was a guess: sample until the error bar is small enough
             layout = replace(layout, n_replicates=MOST_SAMPLES // layout.points)
         running = _begin(layout, mlp)
         if state is not None:
@@ -160,7 +160,7 @@ class FastTruth:
             yield running
 
     def _is_done(self, running: Replicates, block: Block) -> bool:
-        """The error bar is looked at after fixed numbers of replicates: how many devices there are has no say."""
+        """The error bar is checked after a fixed number of replicates, so the number of devices changes nothing."""
         if running.n_replicates >= running.layout.n_replicates:
             return True
         return running.n_replicates % block.n_together == 0 and is_small_enough(running, self.standard_error)
@@ -179,7 +179,7 @@ def _begin(layout: Plan, mlp: MLP) -> Replicates:
 
 
 def _revive(layout: Plan, mlp: MLP, state: State, together: int) -> Replicates:
-    """Go on from a state; replicates begun elsewhere, in another number at a time, begin again."""
+    """Continue from a state. Unfinished replicates start again if another number of them ran at a time."""
     stored: dict[str, Any] = {name: state[name] for name in STATE}
     counts = {name: int(stored[name]) for name in ("n_replicates", "n_bases_begun")}
     revived = replace(_begin(layout, mlp), **stored | counts)
@@ -192,7 +192,7 @@ def with_chain(
     weights: Float[np.ndarray, "depth width width"],
     gains: Float[np.ndarray, "depth width"],
 ) -> Float[np.ndarray, "replicate depth width"]:
-    """Carry what the first layer's sampled mean misses through the network."""
+    """Carry the error of the first layer's sampled mean through the network, and correct each layer by it."""
     missing = first_layer - means[:, 0]
     corrected = [means[:, 0] + missing]
     for layer in range(1, len(weights)):
@@ -205,7 +205,7 @@ def with_chain(
 def _pilot(
     weights: Float[Array, "depth width width"], key: UInt[Array, "2"], index: Array
 ) -> tuple[Float[Array, "depth width"], Float[Array, ""]]:
-    """How often each neuron is on, and the final layer's mean variance, from samples that nothing else uses."""
+    """How often each neuron is on, and the final layer's mean variance, from samples with no other use."""
     h = jax.random.normal(
         jax.random.fold_in(jax.random.wrap_key_data(key), index), (PILOT_SAMPLES, weights.shape[1]), jnp.float32
     )

@@ -1,4 +1,4 @@
-"""`truth=plain`: independent Gaussian samples through a jitted forward pass."""
+"""`truth=plain`: independent Gaussian samples through a compiled forward pass."""
 
 import functools
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ class Moments:
     total: Float[np.ndarray, "depth width"]
     total_squares: Float[np.ndarray, "depth width"]
     generator: str = ""
-    """The state of the generator that draws on from here, where there is one."""
+    """The state of NumPy's generator after these samples; empty for JAX samplers."""
 
     @classmethod
     def begin(cls, mlp: MLP, state: State | None) -> "Moments":
@@ -68,7 +68,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class PlainTruth:
-    """Independent Gaussian samples through a jitted forward pass."""
+    """`n_samples` independent samples, or as many as the standard error needs."""
 
     name: ClassVar[str] = "plain"
     version: ClassVar[int] = 1
@@ -97,7 +97,7 @@ class PlainTruth:
 
 
 def rows_per_chunk(width: int, n_samples: int) -> int:
-    """Rows of one matmul: enough to keep the machine busy, small enough to stay in cache."""
+    """Rows of one matmul: enough to keep the machine busy, few enough to stay in the CPU's cache."""
     return min(n_samples, max(1024, 2**20 // width))
 
 
@@ -111,14 +111,14 @@ def _chunk_sums(
     *,
     rows: int,
 ) -> tuple[Float[Array, "depth width"], Float[Array, "depth width"]]:
-    """Sums over chunks first…last-1. Each chunk has its own key, so how chunks are dispatched changes nothing."""
+    """Sums over chunks first…last-1. Each chunk has its own key, so the size of a block changes nothing."""
     key_chunks = jax.random.wrap_key_data(key)
     depth, width, _ = weights.shape
 
     def add_chunk(index: int, sums: tuple[Array, Array]) -> tuple[Array, Array]:
         x = jax.random.normal(jax.random.fold_in(key_chunks, index), (rows, width), jnp.float32)
         surplus = index * rows + jnp.arange(rows) >= n_samples
-        h = jnp.where(surplus[:, None], 0, x)  # without biases a zero row stays zero: it adds nothing to any sum
+        h = jnp.where(surplus[:, None], 0, x)  # without biases a zero row stays zero and adds nothing to a sum
         total, squares = [], []
         for w in weights:
             h = jax.nn.relu(jnp.matmul(h, w, precision="highest"))

@@ -1,4 +1,4 @@
-"""How samples are laid out in replicates of bases, and replicates in blocks of work."""
+"""The plan of `truth=fast`: how samples are split into replicates of bases, and replicates into blocks of work."""
 
 import math
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from whest.truth.rotations import bases_together
 from whest.truth.truth import BLOCK_FLOPS, BLOCK_SAMPLES
 
 REPLICATES = 8
-"""The fewest that a standard error is taken from, where that many are affordable."""
+"""The fewest replicates for a standard error, if `n_samples` pays for this many."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How samples are laid out."""
+    """How samples are split into replicates and bases."""
 
     size: int
-    """Dimension of the point set: the width, or the next larger one that has a design."""
+    """Dimension of the point set: the width, or the next larger dimension that has a design."""
     n_signed: int
-    """Hadamard bases beside the identity."""
+    """Number of Hadamard bases in addition to the identity."""
     n_replicates: int
 
     @property
@@ -38,7 +38,7 @@ class Plan:
 
 
 def plan(width: int, n_samples: int) -> Plan:
-    """As many bases of the design as eight replicates leave room for, or the width's own identity basis."""
+    """As many bases of the design as eight replicates can pay for, or only the identity basis of the width."""
     size, n_signed = design_size(width), 0
     if size is not None:
         together = bases_together(size)
@@ -51,17 +51,17 @@ def plan(width: int, n_samples: int) -> Plan:
 
 @dataclass(frozen=True)
 class Block:
-    """What is done between two looks at the clock."""
+    """The work between two updates of the progress bar."""
 
     n_replicates: int
-    """Side by side, a whole number for each device."""
+    """Replicates that run together: the same number on each device."""
     n_together: int
-    """Of them, how many are taken before the error bar is looked at: the same whatever the devices."""
+    """Replicates that are counted before the error bar is checked. It does not depend on the devices."""
     n_signed: int
 
 
 def plan_block(layout: Plan, width: int, depth: int, n_devices: int) -> Block:
-    """Whole replicates while they are small, an eighth of them at most; of large ones, some bases at a time."""
+    """Several whole replicates per block if they are small, at most an eighth of all; else some bases of one."""
     affordable = min(BLOCK_SAMPLES, BLOCK_FLOPS // (2 * width**2 * depth))
     replicates = min(affordable // layout.points, -(-layout.n_replicates // REPLICATES))
     together = bases_together(layout.size)

@@ -1,4 +1,4 @@
-"""`truth=reference`: the reference implementation's own NumPy stream, chunks and dtypes."""
+"""`truth=reference`: the same NumPy stream, chunks and dtypes as the reference implementation."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from whest.truth.truth import MOST_SAMPLES, SampleCount, StandardError, State, i
 
 @dataclass(frozen=True)
 class ReferenceTruth:
-    """The reference's own stream: NumPy normals, its chunk sizes and dtypes; reproduces its CPU bake to 1e-7."""
+    """NumPy normals with the reference's chunk sizes and dtypes; agrees with its CPU bake to 1e-7."""
 
     name: ClassVar[str] = "reference"
     version: ClassVar[int] = 1

@@ -2,8 +2,8 @@
 
 A replicate is one Haar rotation Q of a fixed point set (`whest.truth.designs`). Q is folded into the first weights, so
 layer 1 on a basis H·diag(c)/√n is a Walsh–Hadamard transform. Points come in pairs ±x that share work:
-relu(−z) = relu(z) − z, hence relu(−z)·W₂ = relu(z)·W₂ − z·W₂, whose last term is a transform again. What is left are
-the deeper layers' matmuls. Replicates are independent, so each device takes its own share of them.
+relu(−z) = relu(z) − z, so relu(−z)·W₂ = relu(z)·W₂ − z·W₂, and the last term is a transform too. Only the deeper layers
+need matmuls. Replicates are independent, so each device computes its own share of them.
 """
 
 import functools
@@ -19,23 +19,22 @@ from jaxtyping import Array, Float, Int8, UInt
 from whest.truth.designs import haar, mean_radius, walsh_hadamard
 
 ROWS = 2048
-"""Rows of a matmul before their negatives double them: enough to keep the machine busy, few enough to stay in cache."""
+"""Rows of a matmul, without their negatives: enough to keep the machine busy, few enough to stay in the CPU's cache."""
 
 SUM_GROUPS = 32
-"""Float32 sums over rows/32 terms, float64 from there: the speed of float32 without its rounding."""
+"""Sums are float32 over rows/32 terms and float64 after that: nearly the speed of float32, with less rounding."""
 
 Folded = tuple[Float[Array, "replicate size width"], Float[Array, "replicate size width"]]
-
 Sums = tuple[Float[Array, "replicate depth width"], Float[Array, "replicate width"]]
 
 
 def replicate_mesh() -> Mesh:
-    """All devices in a row, each with its own replicates."""
+    """A mesh of all devices; the replicates are split over it."""
     return jax.make_mesh((jax.device_count(),), ("replicate",), axis_types=(AxisType.Auto,))
 
 
 def bases_together(size: int) -> int:
-    """How many bases go through the network at once."""
+    """The number of bases that go through the network at once."""
     return max(1, min(size // 2, ROWS // size))
 
 
@@ -48,7 +47,7 @@ def fold_rotations(
     size: int,
     mesh: Mesh,
 ) -> Folded:
-    """Each replicate's rotation at the mean radius times the first weights, and that times the second."""
+    """Each replicate's rotation (scaled to the mean radius) times the first weights, and this times the second."""
 
     def fold(index: Array, layers: Sequence[Array]) -> tuple[Array, Array]:
         key_rotation = jax.random.fold_in(jax.random.wrap_key_data(key), index)
@@ -68,7 +67,7 @@ def basis_sums(
     with_identity: bool,
     mesh: Mesh,
 ) -> Sums:
-    """Over the bases with these signs (and the identity), ± each: sums of activations, and of the last's squares."""
+    """Sums of activations, and of the last layer's squares, over ± the bases with these signs (and the identity)."""
     size = folded[0].shape[1]
     together = bases_together(size)
     scale = 1 / math.sqrt(size)
@@ -95,7 +94,7 @@ def basis_sums(
 def _each_replicate(
     function: Callable[[Any, Sequence[Array]], Any], mesh: Mesh, lanes: int
 ) -> Callable[[Any, Float[Array, "depth width width"]], Any]:
-    """The function over replicates, spread over the devices, so many side by side as keep one busy."""
+    """Map over replicates: sharded across devices, `lanes` at a time on each."""
 
     def share(replicates: Any, weights: Array) -> Any:
         layers = tuple(weights)
@@ -108,7 +107,7 @@ def _each_replicate(
 def _pair_sums(
     z: Float[Array, "row width"], z_next: Float[Array, "row width"], layers: Sequence[Float[Array, "width width"]]
 ) -> tuple[Float[Array, "depth width"], Float[Array, " width"]]:
-    """Activation sums over the points behind z and their negatives; z_next is z through the second weights."""
+    """Activation sums over points and their negatives. z is the first pre-activation at the points, z_next is z·W₂."""
     on = jax.nn.relu(z)
     sums = [_column_sums(jnp.abs(z))]
     h = jnp.concatenate([on, on - z])

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from whest import __version__
-from whest.document import Json, protocol_hash, strict_json
+from whest.document import ImportedDocument, Json, protocol_hash, strict_json
 from whest.report import SCHEMA_VERSION, Report, RunMeta
+from whest.results import ImportedResults
 from whest.scoring.score import CaseFigure, Front, Score
 from whest.scoring.whest import WhestRule, WhestScore
 from whest.tasks.whitebox.task import Whitebox
@@ -53,20 +54,19 @@ VIEW = ImportedView()
 class ImportedReport(Report[Any, ImportedScore]):
     """An imported run. Its document is complete from the start."""
 
-    translated: Json
+    translated: ImportedDocument
     problems: tuple[str, ...]
 
     @cached_property
-    def document(self) -> Json:
+    def document(self) -> ImportedDocument:
         return self.translated
 
     @property
     def has_errors(self) -> bool:
         return bool(self.document["results"]["failure_breakdown"]["error"])
 
-    def results(self) -> Json:
-        results: Json = self.document["results"]
-        return results
+    def results(self) -> ImportedResults:
+        return self.document["results"]
 
     def series(self) -> dict[str, Sequence[float]]:
         return {"layer_mse": [mse for mse in self.document["results"]["per_layer_mse"] if mse is not None]}

@@ -12,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 
+from tests.support.documents import check_document
 from tests.support.exam_setup import EXAM, KNOWN, composed, write_files
 from whest.api import score
 from whest.boards.board import make_board
@@ -38,7 +39,7 @@ from whest.tracking.recorded import RecordedRun, read_report
 
 @dataclass(frozen=True)
 class Ran:
-    """A run whose recipe promotes the first of two candidates: untrained, while the second knows every pair."""
+    """A run whose recipe promotes the first of two candidates: it is untrained, and the second knows every pair."""
 
     folder: Path
     paths: dict[str, Path]
@@ -75,6 +76,10 @@ def seen(ran: Ran) -> dict[str, Any]:
 
 def has_namespaces(ran: Ran) -> bool:
     return bool(ran.report.config["isolation"]["protections"]["hidden_answers"])
+
+
+def test_the_report_fits_its_types(ran: Ran) -> None:
+    assert check_document(ran.folder / "report.json")["run_config"]["task"] == "exam"
 
 
 # --- what the trainer can reach ---

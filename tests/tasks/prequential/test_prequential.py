@@ -1,4 +1,4 @@
-"""The prequential task: what is charged, what is refused, what the harness keeps to itself."""
+"""The prequential task: charges, refusals, and the values that the harness does not show to learners."""
 
 import json
 import math
@@ -86,7 +86,7 @@ def test_a_uniform_model_costs_eight_bits_at_any_row_length(row_length: int, row
 
 
 def test_loss_is_taken_before_the_update(pairs: tuple[Any, Path]) -> None:
-    """Against counts of pairs on paper, batch by batch."""
+    """Compare with counts of pairs computed separately, batch by batch."""
     losses, table = [], np.ones((257, 256))
     for batch in GENERATED.train.reshape(-1, 2, 64):
         before = np.concatenate([np.full((2, 1), 256), batch[:, :-1]], axis=1)

@@ -1,1 +1,1 @@
-"""Datasets on disk: Parquet directories, .npz files, the hub; read, written, merged and combined."""
+"""Datasets on disk: read, write, merge and combine Parquet directories and .npz files."""

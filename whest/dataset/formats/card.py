@@ -1,4 +1,4 @@
-"""The dataset card: `README.md` with the front matter by which the hub finds each split's files."""
+"""The dataset card: `README.md`, with the front matter from which the hub finds each split's files."""
 
 from pathlib import Path
 
@@ -50,10 +50,10 @@ ds = load_dataset("PATH", "{config}", split="{split}")
 | `mlp_id`, `mlp_name`, `mlp_seed` | place in the dataset, a name for people, the seed by its protocol |
 | `weights` | float32 [depth, width, width], used as `h @ W` |
 | `all_layer_means`, `final_means` | float32 [depth, width] and its last row: sampled means, the truth |
-| `standard_errors` | float32 [depth, width]: one standard error of each mean; NaN where it is not known |
+| `standard_errors` | float32 [depth, width]: one standard error of each mean; NaN if it is not known |
 | `avg_variance` | variance of one sample, averaged over the last layer |
-| `n_samples`, `n_replicates` | samples behind the means; replicates behind their errors, where there are any |
-| `sampling_budget_breakdown` | JSON: what the sampling cost |
+| `n_samples`, `n_replicates` | number of samples of the means; number of replicates of their errors, if there are any |
+| `sampling_budget_breakdown` | JSON: the cost of the sampling |
 """
 
 
@@ -97,10 +97,10 @@ def _body(document: Document, splits: Document) -> str:
 
 
 def _facts(document: Document, info: Document) -> list[tuple[str, object]]:
-    """Left out where a dataset from elsewhere doesn't say."""
+    """The facts that the metadata states; a dataset made by another program may lack some."""
     protocol = document["seed_protocol"]
     facts = {
-        "samples an MLP": f"{document['n_samples']:,} or more",
+        "samples per MLP": f"{document['n_samples']:,} or more",
         "sampler": info.get("sampler"),
         "seed protocol": f"{protocol['name']} {protocol['version']}",
         "made with": info.get("backend") or document.get("backend"),

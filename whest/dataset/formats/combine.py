@@ -1,6 +1,6 @@
-"""`job=merge` puts the slices of one dataset together, `job=combine` several splits into one directory.
+"""`job=merge` joins the slices of one dataset; `job=combine` puts several splits into one directory.
 
-Both stream: each input is verified while it is copied, and a fault found at its end leaves no output.
+Both work row by row: each input is verified while it is copied. If an input is found to be wrong, there is no output.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,24 +16,22 @@ from whest.dataset.formats.split import StoredSplit
 from whest.errors import ConfigError
 
 COUNTED = ("n_mlps", "n_samples", "truth_floor_mse", "content_sha256", "content_mlp_range")
-"""Metadata that is counted anew from the rows."""
+"""Metadata that is computed again from the rows."""
 
 OF_A_SLICE = ("is_partial", "mlp_range", "total_n_mlps", "hardware", "created_at_utc")
-
 OF_A_FORMAT = ("schema_version", "format", "prepared_splits")
-
 SHARED = ("backend", "seed_protocol", "width", "depth")
-"""What every split of a directory has in common."""
+"""Metadata that all splits of a directory share."""
 
 
 def merge(inputs: Sequence[Path], output: Path) -> str:
-    """Slices that cover a dataset exactly once become that dataset; returns its content's sha256."""
+    """Join slices that cover a dataset exactly once. Returns the sha256 of the content."""
     if not inputs:
         raise ConfigError("inputs is empty: give the slices, job=merge inputs=[a,b] output=DIR")
     slices = sorted((open_split(path, partial=True) for path in inputs), key=lambda one: one.header.part.start)
     for one in slices:
         if one.header.part.is_whole:
-            raise refused(one.header.path, "it is a complete dataset, not a slice", "Take it off the inputs")
+            raise refused(one.header.path, "it is a complete dataset, not a slice", "Remove it from the inputs")
     _require_equal([one.header for one in slices], _of_a_dataset)
     _require_cover([one.header for one in slices])
     first = slices[0].header
@@ -51,7 +49,7 @@ def merge(inputs: Sequence[Path], output: Path) -> str:
 
 
 def combine(inputs: Sequence[Path] | Mapping[str, Path], output: Path, default_split: str | None = None) -> list[str]:
-    """Complete datasets become the splits of one; a mapping gives them names. Returns the splits."""
+    """Make one dataset whose splits are the complete datasets `inputs`. A mapping names them. Returns the names."""
     if not inputs:
         raise ConfigError("inputs is empty: give datasets, job=combine inputs=[a,b] output=DIR")
     named = list(inputs.items()) if isinstance(inputs, Mapping) else [(None, path) for path in inputs]
@@ -86,7 +84,7 @@ def _open_single(path: Path) -> StoredSplit:
 
 
 def _split_document(one: StoredSplit, config: str) -> dict[str, Any]:
-    """What a split keeps of its own. The card's configs are named so that `datasets` fetches one split alone."""
+    """The split's own metadata. Each config has another name, so that `datasets` can download one split alone."""
     kept = _without(one.header, COUNTED + OF_A_SLICE + OF_A_FORMAT + SHARED + ("split",))
     created = one.header.document.get("created_at_utc")
     return {
@@ -102,7 +100,7 @@ def _without(header: Header, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def _hardware(slices: Sequence[StoredSplit]) -> list[Any]:
-    """Each kind of machine once."""
+    """The different machines, each once."""
     machines: list[Any] = []
     for one in slices:
         hardware = one.header.document.get("hardware")
@@ -143,18 +141,18 @@ def _require_equal(headers: Sequence[Header], look: Callable[[Header], dict[str,
                 raise refused(
                     header.path,
                     f"its {key} is {value}, that of {first.path} is {look(first)[key]}",
-                    "Only what was made alike can be put together",
+                    "Inputs must be made with the same settings",
                 )
 
 
 def _require_cover(headers: Sequence[Header]) -> None:
-    """Slices in order, from the first MLP to the last, none twice."""
+    """The slices must hold each MLP once, in order."""
     if headers[0].part.start:
         raise ConfigError(f"inputs: no slice holds MLPs [0,{headers[0].part.start}); bake it and add it")
     for before, after in pairwise(headers):
         if after.part.start < before.part.end:
             twice = f"[{after.part.start},{min(before.part.end, after.part.end)})"
-            raise ConfigError(f"inputs: {before.path} and {after.path} both hold MLPs {twice}; take one off")
+            raise ConfigError(f"inputs: {before.path} and {after.path} both hold MLPs {twice}; remove one")
         if after.part.start > before.part.end:
             raise ConfigError(
                 f"inputs: no slice holds MLPs [{before.part.end},{after.part.start}), between {before.path} and "

@@ -1,6 +1,6 @@
-"""What a stored dataset says of itself: `metadata.json`, or an .npz's metadata member, checked into one typed header.
+"""The metadata of a stored dataset: `metadata.json`, or the metadata member of an .npz file, as one typed header.
 
-Every field is refused in words before an array is touched; nothing in it is trusted for an allocation.
+Every field is checked before any array is read. No memory is allocated because of an unchecked value.
 """
 
 import json
@@ -18,21 +18,16 @@ from whest.errors import ConfigError
 from whest.mlp import SEED_PROTOCOL_NAMES, VERSIONS, SeedProtocol, Streams, Version, legacy_stream, salted_protocol
 
 Document = Mapping[str, Any]
-
 PARQUET_SCHEMA, PARQUET_FORMAT = "3.0", "hf-datasets-parquet"
-
 NPZ_SCHEMAS = ("2.4", "2.3")
-
 DEFAULT_SPLIT = "public"
-
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$", max_length=100)]
-
 Bounds = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=1, le=1_000_000)]]
 
 
 @dataclass(frozen=True)
 class Part:
-    """Which MLPs [start, end) of the whole dataset's `total` a slice holds."""
+    """The MLPs [start, end) of a slice, out of the `total` MLPs of the whole dataset."""
 
     start: int
     end: int
@@ -45,7 +40,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Stated:
-    """The fields that are read, by the names they have in the file."""
+    """The fields that are read, with their names in the file."""
 
     width: Size
     depth: Size
@@ -57,7 +52,7 @@ class Stated:
     seed: Annotated[int, Field(ge=0, lt=2**128)] | None = None
     sampler: str | None = None
     standard_error: Annotated[float, Field(gt=0)] | None = None
-    """What every MLP was sampled to, where that was the aim and not a number of samples."""
+    """The standard error at which sampling stopped for every MLP; None if a number of samples was set."""
     is_partial: bool = False
     mlp_range: Bounds | None = None
     total_n_mlps: Count | None = None
@@ -67,23 +62,23 @@ class Stated:
 
 @dataclass(frozen=True)
 class Header:
-    """One split's metadata, checked."""
+    """The checked metadata of one split."""
 
     path: Path
     stated: Stated
     protocol: SeedProtocol
     part: Part
     document: Document = field(repr=False)
-    """The metadata as stored, for provenance to be carried over."""
+    """The metadata as stored, so that the provenance can be copied."""
 
     @property
     def content_range(self) -> range:
-        """The MLPs that content_sha256 covers: those of the part it was written with."""
+        """The MLPs that content_sha256 covers: those of the part that was written with it."""
         return range(*(self.stated.content_mlp_range or (self.part.start, self.part.end)))
 
     @property
     def decoded_bytes(self) -> int:
-        """What one MLP takes while it is decoded, checked and copied, however well it was packed."""
+        """The memory that one MLP needs while it is decoded, checked and copied. Compression doesn't change it."""
         return 3 * 4 * self.stated.depth * self.stated.width**2
 
     def streams(self, index: int, mlp_seed: int) -> Streams:
@@ -94,9 +89,9 @@ class Header:
 
 
 def require_word(key: str, name: str) -> None:
-    """What may name a split or a config that we write: `datasets` takes no hyphen in a split, though the peer does."""
+    """Check the name of a split or config that we write. `datasets` allows no hyphen in a split; WhestBench does."""
     if re.fullmatch(r"[a-z][a-z0-9]*", name) is None:
-        raise ConfigError(f"{key}={name} must be lower-case letters and digits, beginning with a letter")
+        raise ConfigError(f"{key}={name} must be lower-case letters and digits, starting with a letter")
 
 
 def refused(path: Path, what: str, remedy: str) -> ConfigError:
@@ -108,27 +103,29 @@ def parse_json(text: str, path: Path) -> dict[str, Any]:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise refused(
-            path, f"its metadata is not JSON ({error})", "Restore the file or bake the dataset anew"
+            path, f"its metadata is not JSON ({error})", "Restore the file or bake the dataset again"
         ) from None
     if not isinstance(document, dict):
-        raise refused(path, "its metadata is not a JSON object", "Restore the file or bake the dataset anew")
+        raise refused(path, "its metadata is not a JSON object", "Restore the file or bake the dataset again")
     return document
 
 
 def split_names(document: Document, path: Path) -> list[str]:
-    """The splits a document lists; one without a list has a single split."""
+    """The splits of a document. A document without a list has a single split."""
     if "splits" not in document:
         return [str(document.get("split", DEFAULT_SPLIT))]
     splits = document["splits"]
     if not isinstance(splits, dict) or not splits or not all(isinstance(info, dict) for info in splits.values()):
-        raise refused(path, "metadata.splits must be an object with an object a split", "Combine the splits anew")
+        raise refused(path, "metadata.splits must be an object with one object per split", "Combine the splits again")
     if document.get("is_partial"):
-        raise refused(path, "it is partial and has several splits", "Merge each split's parts first, then combine")
+        raise refused(
+            path, "it is partial and has several splits", "Merge the slices of each split first, then combine"
+        )
     return list(splits)
 
 
 def choose_split(document: Document, split: str | None, path: Path) -> dict[str, Any]:
-    """The document of one split: the one asked for, else the default, else the only one."""
+    """The document of one split: the given one, or else the default, or else the only one."""
     names = split_names(document, path)
     chosen = split if split is not None else document.get("default_split", names[0] if len(names) == 1 else None)
     known = ", ".join(names)
@@ -141,7 +138,7 @@ def choose_split(document: Document, split: str | None, path: Path) -> dict[str,
 
 
 def parse_header(document: Document, path: Path) -> Header:
-    """Check one split's document; the schema has been looked at by its reader."""
+    """Check one split's document. `check_schema` has checked its schema version before."""
     known = {item.name for item in fields(Stated)}
     try:
         stated: Stated = build_target(Stated, {k: v for k, v in document.items() if k in known}, "metadata")
@@ -149,8 +146,8 @@ def parse_header(document: Document, path: Path) -> Header:
     except ConfigError as error:
         raise error if str(error).startswith(str(path)) else ConfigError(f"{path}: {error}") from None
     if (protocol.version == "2.0") != (stated.seed is not None):
-        must = "needs its root seed in" if stated.seed is None else "has one seed an MLP and none in"
-        raise refused(path, f"seed protocol {protocol.version} {must} metadata.seed", "Bake the dataset anew")
+        must = "needs its root seed in" if stated.seed is None else "has one seed per MLP and none in"
+        raise refused(path, f"seed protocol {protocol.version} {must} metadata.seed", "Bake the dataset again")
     return Header(path, stated, protocol, _part(stated, path), document)
 
 
@@ -160,7 +157,7 @@ def check_schema(document: Document, allowed: tuple[str, ...], path: Path) -> No
         raise refused(
             path,
             f"schema_version is {version!r}, this whest reads {' and '.join(allowed)} here",
-            "Bake it anew with python -m whest job=bake output=DIR",
+            "Bake it again with python -m whest job=bake output=DIR",
         )
 
 
@@ -175,16 +172,16 @@ def _protocol(block: Any, path: Path) -> SeedProtocol:
             "Re-bake it: python -m whest job=bake dataset=fresh output=DIR",
         )
     if block.get("name") != SEED_PROTOCOL_NAMES[cast(Version, version)]:
-        raise refused(path, f"seed_protocol {version} is not called {block.get('name')!r}", "Bake the dataset anew")
+        raise refused(path, f"seed_protocol {version} is not called {block.get('name')!r}", "Bake the dataset again")
     return _salted(block, path) if version == "4.0" else SeedProtocol(cast(Version, version))
 
 
 def _salted(block: Document, path: Path) -> SeedProtocol:
     source, digest, salt = block.get("salt_source", "metadata"), block.get("salt_digest"), block.get("salt")
     if source not in ("metadata", "env") or not isinstance(digest, str):
-        raise refused(path, "seed protocol 4.0 needs salt_source (metadata, env) and salt_digest", "Bake it anew")
+        raise refused(path, "seed protocol 4.0 needs salt_source (metadata, env) and salt_digest", "Bake it again")
     if (source == "metadata") != isinstance(salt, str):
-        raise refused(path, f"salt_source is {source!r}, which doesn't go with its salt field", "Bake it anew")
+        raise refused(path, f"salt_source is {source!r}, which doesn't fit its salt field", "Bake it again")
     return salted_protocol(digest, salt)
 
 
@@ -192,12 +189,12 @@ def _part(stated: Stated, path: Path) -> Part:
     if not stated.is_partial:
         return Part(0, stated.n_mlps, stated.n_mlps)
     if stated.mlp_range is None or stated.total_n_mlps is None:
-        raise refused(path, "it is partial but lacks mlp_range or total_n_mlps", "Bake the slice anew")
+        raise refused(path, "it is partial but lacks mlp_range or total_n_mlps", "Bake the slice again")
     part = Part(*stated.mlp_range, stated.total_n_mlps)
     if not part.start < part.end <= part.total or part.end - part.start != stated.n_mlps:
         raise refused(
             path,
             f"mlp_range [{part.start},{part.end}) doesn't fit {stated.n_mlps} of {part.total} MLPs",
-            "Bake the slice anew",
+            "Bake the slice again",
         )
     return part

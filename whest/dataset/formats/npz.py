@@ -1,7 +1,7 @@
-""".npz datasets, schema 2.4 and 2.3: members are streamed out of the archive, a row at a time, and never unpickled.
+""".npz datasets, schema 2.4 and 2.3: members are read from the archive row by row, and never unpickled.
 
-NumPy's own loader would hold a whole member in memory. Here a member's header is parsed by NumPy (it is a literal, not
-code), an object dtype is refused, and rows are read in order; only going backwards starts a member over.
+NumPy's own loader would hold a whole member in memory. Here NumPy parses only a member's header (it is a literal, not
+code), an object dtype is refused, and rows are read in order. Reading an earlier row starts the member again.
 """
 
 import json
@@ -20,10 +20,9 @@ from whest.errors import ConfigError
 from whest.mlp import distinct_names
 
 METADATA_LIMIT = 2**24
-"""Bytes a metadata member may have: more is no metadata."""
+"""The largest size of a metadata member, in bytes."""
 
 BREAKDOWN_LIMIT = 2**28
-
 KINDS = {
     "weights": "<f4",
     "all_layer_means": "<f4",
@@ -37,11 +36,11 @@ KINDS = {
     "sampling_budget_breakdowns": "U",
     "metadata": "U",
 }
-"""Each member's dtype, or the kinds it may be of."""
+"""The dtype of each member, or the kinds of dtype it may have."""
 
 
 class Member:
-    """One array of the archive, read front to back."""
+    """One array of the archive, read from front to back."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._archive, self._name = archive, name
@@ -65,7 +64,7 @@ class Member:
         return int(np.prod(self.shape, dtype=object)) * self.dtype.itemsize
 
     def whole(self) -> np.ndarray:
-        """All of a small member."""
+        """The whole array of a small member."""
         with self._open() as stream:
             array = np.frombuffer(_read(stream, self.n_bytes, self._name), self.dtype).reshape(self.shape)
             if stream.read(1):
@@ -80,7 +79,7 @@ class Member:
         while self._position <= position:
             content = _read(self._stream, size, self._name)
             self._position += 1
-        if self._position == self.shape[0] and self._stream.read(1):  # the archive's checksum is looked at here
+        if self._position == self.shape[0] and self._stream.read(1):  # reading to the end checks the archive's checksum
             raise ValueError(f"{self._name} is longer than its shape")
         return np.frombuffer(content, self.dtype).reshape(self.shape[1:])
 
@@ -123,7 +122,7 @@ class NpzReader:
 
     @cached_property
     def _columns(self) -> dict[str, Sequence[Any]]:
-        """The members with one number or word an MLP."""
+        """The members with one number or word per MLP."""
         columns: dict[str, Sequence[Any]] = {
             name: member.whole().tolist() for name, member in self._members.items() if len(member.shape) == 1
         }
@@ -138,7 +137,7 @@ class NpzReader:
         return [header.protocol.name_seed(seed, s.estimator_seed) for seed, s in zip(mlp_seeds, streams, strict=True)]
 
     def _breakdowns(self) -> list[str]:
-        """One JSON string an MLP, out of one list for all; provenance only, so a file without it is as good."""
+        """One JSON string per MLP, from one list for all. It is only provenance, so a file may lack it."""
         n = self._header.stated.n_mlps
         if "sampling_budget_breakdowns.npy" not in self._archive.namelist():
             return ["{}"] * n
@@ -184,7 +183,7 @@ def read_npz_metadata(path: Path) -> Document:
 
 
 def _archive(path: Path) -> zipfile.ZipFile:
-    """An open archive whose file is closed as soon as nobody reads from it any more."""
+    """An open archive. Its file is closed when the archive is garbage-collected."""
     file = path.open("rb")
     try:
         archive = zipfile.ZipFile(file)
@@ -194,12 +193,12 @@ def _archive(path: Path) -> zipfile.ZipFile:
     weakref.finalize(archive, file.close)
     names = archive.namelist()
     if len(set(names)) != len(names):
-        raise refused(path, "it holds two members of one name", RESTORE)
+        raise refused(path, "it holds two members with the same name", RESTORE)
     return archive
 
 
 def _read(stream: IO[bytes], n_bytes: int, name: str) -> bytes:
-    """Exactly so many bytes, taken in pieces: a header that lies about its size allocates nothing."""
+    """Read exactly `n_bytes`, in pieces, so that a header with a false size doesn't allocate that much memory."""
     pieces, missing = [], n_bytes
     while missing:
         piece = stream.read(min(missing, 2**24))

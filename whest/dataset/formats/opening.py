@@ -1,4 +1,4 @@
-"""Open a stored dataset: the format by its path, the split by its name."""
+"""Open a stored dataset. The path decides the format, the name decides the split."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ METADATA = "metadata.json"
 
 
 def read_document(path: Path) -> Document:
-    """The metadata of a Parquet directory or an .npz file, of a schema that is read here."""
+    """The metadata of a Parquet directory or an .npz file. The schema version must be a known one."""
     if path.is_dir():
         document = _directory_document(path)
         check_schema(document, (PARQUET_SCHEMA,), path)
@@ -32,30 +32,8 @@ def read_document(path: Path) -> Document:
     return document
 
 
-def _directory_document(path: Path) -> Document:
-    try:
-        document = parse_json(_read_text(path / METADATA), path)
-    except FileNotFoundError:
-        raise refused(path, f"it has no {METADATA}, so it is no dataset", "Give the folder that holds it") from None
-    except (OSError, ValueError) as error:
-        raise refused(path, f"{METADATA} can't be read ({error})", "Restore the file or bake it anew") from None
-    found = find_splits(path)
-    if "split" not in document and "splits" not in document and len(found) == 1:
-        document["split"] = found[0]
-    return document
-
-
-def _read_text(path: Path) -> str:
-    """A file of a size that metadata may have; a pipe or a device has none."""
-    if path.exists() and not path.is_file():
-        raise ValueError("it is no ordinary file")
-    if path.stat().st_size > METADATA_LIMIT:
-        raise ValueError(f"it has {path.stat().st_size} bytes")
-    return path.read_text()
-
-
 def open_split(path: Path, split: str | None = None, *, partial: bool = False) -> StoredSplit:
-    """One split, with its header checked and its rows still on disk. A slice is opened only where slices are meant."""
+    """One split, with its header checked and its rows still on disk. A slice is refused unless `partial` is set."""
     header = parse_header(choose_split(read_document(path), split, path), path)
     if not header.part.is_whole and not partial:
         part = header.part
@@ -67,3 +45,25 @@ def open_split(path: Path, split: str | None = None, *, partial: bool = False) -
     if path.is_dir():
         return StoredSplit(header, ParquetReader(header, find_shards(path, header.stated.split)))
     return StoredSplit(header, NpzReader(header, path))
+
+
+def _directory_document(path: Path) -> Document:
+    try:
+        document = parse_json(_read_text(path / METADATA), path)
+    except FileNotFoundError:
+        raise refused(path, f"it has no {METADATA}, so it is not a dataset", "Give the folder that holds it") from None
+    except (OSError, ValueError) as error:
+        raise refused(path, f"{METADATA} can't be read ({error})", "Restore the file or bake it again") from None
+    found = find_splits(path)
+    if "split" not in document and "splits" not in document and len(found) == 1:
+        document["split"] = found[0]
+    return document
+
+
+def _read_text(path: Path) -> str:
+    """The text of an ordinary file of limited size. A pipe or a device is refused."""
+    if path.exists() and not path.is_file():
+        raise ValueError("it is not an ordinary file")
+    if path.stat().st_size > METADATA_LIMIT:
+        raise ValueError(f"it has {path.stat().st_size} bytes")
+    return path.read_text()

@@ -1,7 +1,7 @@
 """Parquet directories, schema 3.0: `data/<split>-NNNNN-of-MMMMM.parquet`, read one MLP at a time.
 
-A row group is decoded in batches of one row, so a file from elsewhere with many MLPs in a group needs no more memory
-than one with a group each; only going backwards inside a group starts it over.
+A row group is decoded in batches of one row. So a file with many MLPs per row group needs no more memory than a file
+with one. Reading an earlier row of a group starts the group again.
 """
 
 import re
@@ -20,7 +20,6 @@ from whest.dataset.formats.metadata import Header, refused
 from whest.dataset.formats.split import RESTORE, Cells, require_memory
 
 SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.parquet")
-
 REQUIRED = {
     "mlp_id": pa.int32(),
     "mlp_name": pa.string(),
@@ -31,20 +30,20 @@ REQUIRED = {
     "avg_variance": pa.float64(),
     "sampling_budget_breakdown": pa.string(),
 }
-"""Columns and their types; a number stands for that many nested lists of float32."""
+"""Columns and their types. A number n means n nested lists of float32."""
 
 OURS = {"standard_errors": 2, "n_samples": pa.int64(), "n_replicates": pa.int32()}
-"""Error bars, which datasets from elsewhere lack."""
+"""Columns for the error bars. Datasets made by WhestBench lack them."""
 
 
 def find_splits(folder: Path) -> list[str]:
-    """The splits that the data files are named after."""
+    """The splits, from the names of the data files."""
     matches = (SHARD.fullmatch(path.name) for path in sorted((folder / "data").glob("*.parquet")))
     return list(dict.fromkeys(match["split"] for match in matches if match))
 
 
 def find_shards(folder: Path, split: str) -> list[Path]:
-    """A split's files in order, none missing."""
+    """The files of a split in order. All of them must exist."""
     found: dict[int, Path] = {}
     counts = set()
     for path in (folder / "data").glob("*.parquet"):
@@ -63,7 +62,7 @@ def find_shards(folder: Path, split: str) -> list[Path]:
 
 
 class ParquetReader:
-    """One split's shards as a sequence of MLPs."""
+    """The shards of one split as a sequence of MLPs."""
 
     def __init__(self, header: Header, shards: Sequence[Path]) -> None:
         self._header = header
@@ -115,12 +114,15 @@ class ParquetReader:
 
 
 def _open(path: Path) -> pq.ParquetFile:
-    """A shard with a dataset's columns. Of the footer only the schema is looked at: pyarrow's accessors of its column
-    chunks end the process on damaged bytes, where reading raises."""
+    """Open a shard and check its columns.
+
+    Only the schema of the footer is used. If bytes are damaged, pyarrow's accessors of column chunks crash the process,
+    but reading raises an error.
+    """
     try:
         file = pq.ParquetFile(path, buffer_size=2**20, pre_buffer=False, page_checksum_verification=True)
         schema = file.schema_arrow
-    except Exception as error:  # pyarrow's own errors, and what hostile bytes make of them
+    except Exception as error:  # pyarrow's own errors, and others that hostile bytes cause
         raise refused(path, f"it is not a readable Parquet file ({str(error).strip()[:200]})", RESTORE) from error
     for name, kind in (REQUIRED | OURS).items():
         if schema.names.count(name) != 1 and (name in REQUIRED or name in schema.names):
@@ -143,7 +145,7 @@ def _fits(found: pa.DataType, kind: pa.DataType | int) -> bool:
 
 
 def _dense(column: pa.Array, shape: tuple[int, ...], name: str) -> Float[np.ndarray, "..."]:
-    """Nested lists as one array, where every list is as long as the shape says."""
+    """Nested lists as one array. Every list must have the length that the shape gives."""
     for size in shape:
         lengths = pc.list_value_length(column)
         if lengths.null_count or set(pc.unique(lengths).to_pylist()) != {size}:

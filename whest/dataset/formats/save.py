@@ -1,4 +1,4 @@
-"""Save datasets: into a hidden neighbour first, moved to its name when whole, so that nothing half-written is found."""
+"""Save datasets: write a hidden file or folder first, and rename it when it is complete."""
 
 import json
 import os
@@ -27,14 +27,14 @@ from whest.mlp import SEED_PROTOCOL_NAMES, Version
 
 @dataclass(frozen=True)
 class Provenance:
-    """How a dataset came to be."""
+    """How a dataset was made."""
 
     split: str
     config: str
     sampler: str | None
-    """With its version, "fast 2"; null where a dataset from elsewhere doesn't say."""
+    """The sampler with its version, e.g. "fast 2"; None if it is unknown."""
     standard_error: float | None
-    """What it sampled to, where that was its aim."""
+    """The standard error at which sampling stopped; None if a number of samples was set."""
     command: str
     created_at: datetime
     hardware: Mapping[str, Any] = field(default_factory=dict)
@@ -48,9 +48,9 @@ class Provenance:
 def provenance_here(
     split: str, config: str, sampler: str | None, standard_error: float | None, command: str
 ) -> Provenance:
-    """Now, on this machine."""
+    """The provenance of a dataset that is made now, on this machine."""
     host = describe_host()
-    versions = {name: host[f"{name}_version"] for name in ("python", "numpy", "jax", "jaxlib")}
+    versions = {name.removesuffix("_version"): value for name, value in host.items() if name.endswith("_version")}
     hardware = {name: value for name, value in host.items() if name != "hostname" and not name.endswith("_version")}
     made_with = {"whest": __version__, **versions}
     return Provenance(split, config, sampler, standard_error, command, datetime.now(UTC), hardware, made_with)
@@ -58,7 +58,7 @@ def provenance_here(
 
 @dataclass(frozen=True)
 class Share:
-    """The records of one split on their way to disk, with the metadata that isn't counted from them."""
+    """The records of one split to be written, and the metadata that isn't computed from them."""
 
     records: Iterable[Record]
     n_mlps: int
@@ -66,21 +66,21 @@ class Share:
 
 
 def save_dataset(dataset: Dataset, output: Path, *, provenance: Provenance, part: Part | None = None) -> str:
-    """Write a dataset whose every row has truth, whole or the part of it that its rows are; returns its sha256."""
+    """Write a dataset, or the part of it that its rows are. Every row needs truth. Returns the sha256."""
     part = part or Part(0, dataset.n_mlps, dataset.n_mlps)
     if [row.index for row in dataset.rows] != list(range(part.start, part.end)) or part.end > part.total:
         raise ConfigError(
             f"output={output}: the dataset's rows are not its MLPs [{part.start},{part.end}) of {part.total}; "
-            "bake a slice with bake.slice=k/n, or take off dataset.range"
+            "bake a slice with bake.slice=k/n, or remove dataset.range"
         )
     if not dataset.has_truth:
-        raise ConfigError(f"output={output}: not every MLP has its truth yet; a stored dataset needs it")
+        raise ConfigError(f"output={output}: not every MLP has its truth yet; draw it with job=bake")
     share = Share(_records(dataset, provenance), dataset.n_mlps, _document(dataset, provenance, part))
     return write_single(output, share)
 
 
 def write_single(output: Path, share: Share) -> str:
-    """One split, as the output's name says: an .npz file, else a Parquet directory. Returns the content's sha256."""
+    """Write one split as an .npz file if the output's name ends so, else as a Parquet directory. Returns the sha256."""
     document = share.document
     tally = Tally(document["width"], document["depth"], document["seed_protocol"]["version"])
     records = tally.watch(share.records)
@@ -96,7 +96,7 @@ def write_single(output: Path, share: Share) -> str:
 
 
 def write_splits(output: Path, shares: Mapping[str, Share], common: Document, default_split: str) -> None:
-    """Several splits in one directory."""
+    """Write several splits to one directory."""
     if output.suffix == ".npz":
         raise ConfigError(f"output={output}: an .npz file holds one split; give the name of a folder")
     splits: dict[str, Document] = {}
@@ -111,7 +111,7 @@ def write_splits(output: Path, shares: Mapping[str, Share], common: Document, de
 
 @contextmanager
 def staged(output: Path) -> Iterator[Path]:
-    """A hidden neighbour to write into; it takes the output's name at the end, or is gone."""
+    """A hidden path beside the output. At the end it is renamed to the output; after an error it is removed."""
     require_new(output)
     stage = output.parent / f".{output.name}.{secrets.token_hex(4)}"
     try:
@@ -131,13 +131,13 @@ def staged(output: Path) -> Iterator[Path]:
 
 
 def require_new(output: Path) -> None:
-    """An output is never written over; worth asking before a long job, too."""
+    """Refuse an output that exists: nothing is overwritten."""
     if output.exists() or output.is_symlink():
         raise ConfigError(f"output={output} exists already: choose another name, or remove it first")
 
 
 def require_place(output: Path) -> None:
-    """Worth asking before a long job: the output is new, and its folder can be written."""
+    """Check before a long job that the output is new and that its folder is writable."""
     require_new(output)
     folder = next(parent for parent in output.absolute().parents if parent.exists())
     try:
@@ -168,7 +168,7 @@ def _write_documents(stage: Path, document: Document) -> None:
 
 def _require_distinct(tally: Tally, output: Path) -> None:
     if len(tally.names) != len(tally.indices):
-        raise ConfigError(f"output={output}: two MLPs have the same name; the parts are not of one dataset")
+        raise ConfigError(f"output={output}: two MLPs have the same name; merge only slices of one dataset")
 
 
 def _records(dataset: Dataset, provenance: Provenance) -> Iterator[Record]:
@@ -180,7 +180,7 @@ def _records(dataset: Dataset, provenance: Provenance) -> Iterator[Record]:
 
 
 def _breakdown(row: Row, dataset: Dataset, provenance: Provenance) -> str:
-    """What the truth cost, in the matmuls' FLOPs; without times, which would make every file a different one."""
+    """The cost of the truth, in FLOPs of its matmuls. It has no times, so that equal content gives equal files."""
     assert row.truth is not None
     flops = row.truth.n_samples * dataset.depth * 2 * dataset.width**2
     spent = {"flop_budget": flops, "flops_used": flops, "flops_remaining": 0, "flopscope_overhead_time_s": 0.0}
@@ -190,7 +190,7 @@ def _breakdown(row: Row, dataset: Dataset, provenance: Provenance) -> str:
 def _document(dataset: Dataset, provenance: Provenance, part: Part) -> dict[str, Any]:
     version = dataset.protocol_version
     protocol = {"name": SEED_PROTOCOL_NAMES[cast(Version, version)], "version": version}
-    if version == "4.0":  # the salt itself stays in the environment
+    if version == "4.0":  # the salt itself is never written
         protocol |= {"kdf": "blake2b-keyed", "salt_source": "env", "salt_digest": str(dataset.salt_digest)}
     document = {
         "backend": "whest",

@@ -1,4 +1,4 @@
-"""A stored split: its header, and its MLPs read one at a time, each checked before anyone uses it."""
+"""A stored split: its header, and its MLPs. They are read one at a time, and each is checked before it is used."""
 
 import hashlib
 import re
@@ -15,16 +15,14 @@ from whest.dataset.row import ContentDigest, Row
 from whest.errors import ConfigError
 from whest.truth.truth import Truth
 
-RESTORE = "Restore the file or bake the dataset anew"
-
+RESTORE = "Restore the file or bake the dataset again"
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-
 LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
 class Cells:
-    """One MLP as a file holds it. What a dataset from elsewhere lacks is null."""
+    """One MLP as a file holds it. A value that the dataset lacks is None."""
 
     mlp_id: int
     mlp_name: str
@@ -40,7 +38,7 @@ class Cells:
 
 
 class Reader(Protocol):
-    """A file format: MLPs by their position in the file. Reading on is cheap, going back may start over."""
+    """A file format: MLPs by their position in the file. Reading forwards is cheap; going back may be slow."""
 
     @property
     def n_bytes(self) -> int: ...
@@ -50,7 +48,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Record:
-    """One MLP with everything that is stored of it."""
+    """One MLP with all its stored data."""
 
     row: Row
     weights: Float[np.ndarray, "depth width width"]
@@ -63,7 +61,7 @@ class Record:
 
 @dataclass(frozen=True)
 class StoredSplit:
-    """What `open_split` gives: nothing but the header is in memory."""
+    """The result of `open_split`. Only the header is in memory."""
 
     header: Header
     reader: Reader
@@ -73,7 +71,7 @@ class StoredSplit:
         return self.header.stated.n_mlps
 
     def record(self, position: int) -> Record:
-        """One MLP. A damaged file fails in as many ways as it has bytes; all of them are one refusal."""
+        """One MLP. A damaged file can raise many kinds of errors; all become one ConfigError."""
         index = self.header.part.start + position
         try:
             cells = self.reader.cells(position)
@@ -84,7 +82,7 @@ class StoredSplit:
         return _checked(cells, self.header, index)
 
     def records(self, positions: Iterable[int]) -> Iterator[Record]:
-        """Some of the MLPs, in order, with names that tell them apart."""
+        """Some of the MLPs, in order. Their names must differ."""
         names: set[str] = set()
         for record in map(self.record, positions):
             if record.row.name in names:
@@ -93,7 +91,7 @@ class StoredSplit:
             yield record
 
     def verified(self) -> Iterator[Record]:
-        """Every MLP; at the end the content is held against the digest it was written with."""
+        """Every MLP. At the end, the content is checked against its stored digest."""
         header, samples = self.header, []
         digest = ContentDigest(header.stated.width, header.stated.depth, header.protocol.version)
         for record in self.records(range(self.n_mlps)):
@@ -110,8 +108,25 @@ class StoredSplit:
             )
 
 
+def require_memory(header: Header, n_bytes: int, what: str) -> None:
+    """Refuse to start if the machine has too little memory."""
+    available = psutil.virtual_memory().available
+    if n_bytes > available:
+        raise refused(
+            header.path,
+            f"{what} takes {n_bytes / 1e9:.3g} GB, this machine has {available / 1e9:.3g} GB of memory free",
+            "Use a larger machine, or a copy with smaller row groups: job=merge and job=bake write one per MLP",
+        )
+
+
+def as_read(truth: Truth) -> Truth:
+    """Truth in the dtypes of the file, so that reading it back gives the same values."""
+    means, errors = (np.ascontiguousarray(array, "<f4") for array in (truth.means, truth.standard_errors))
+    return replace(truth, means=means, standard_errors=errors)
+
+
 def _checked(cells: Cells, header: Header, index: int) -> Record:
-    """The record behind a row's cells, or a refusal that says which MLP is wrong and how."""
+    """The record of a row's cells. An error says which MLP is wrong and how."""
 
     def require(holds: bool, what: str) -> None:
         if not holds:
@@ -132,7 +147,7 @@ def _checked(cells: Cells, header: Header, index: int) -> Record:
         array = getattr(cells, name)
         require(array.shape == shape, f"{name} has shape {array.shape}, metadata says {shape}")
         require(bool(np.isfinite(array).all()), f"{name} has NaN or infinite values")
-    require(bool((cells.all_layer_means >= 0).all()), "all_layer_means has values below 0, which no ReLU has")
+    require(bool((cells.all_layer_means >= 0).all()), "all_layer_means has values below 0, but a ReLU has none")
     require(bool(0 <= cells.avg_variance < np.inf), f"avg_variance is {cells.avg_variance}")
     same = np.array_equal(cells.final_means, cells.all_layer_means[-1])
     require(same, "final_means differ from the last row of all_layer_means")
@@ -151,29 +166,12 @@ def _checked(cells: Cells, header: Header, index: int) -> Record:
 
 
 def _truth(cells: Cells, header: Header) -> Truth:
-    """A dataset from elsewhere has no error bars, and one number of samples for all."""
+    """The truth of a row. A dataset made by WhestBench has no error bars, and one number of samples for all MLPs."""
     errors = cells.standard_errors
     if errors is None or np.isnan(errors).all():
         errors = np.full(cells.all_layer_means.shape, np.nan, np.float32)
     n_samples = header.stated.n_samples if cells.n_samples is None else cells.n_samples
     return Truth(cells.all_layer_means, errors, cells.avg_variance, n_samples, cells.n_replicates)
-
-
-def require_memory(header: Header, n_bytes: int, what: str) -> None:
-    """Say so before a machine with too little memory is brought down by it."""
-    available = psutil.virtual_memory().available
-    if n_bytes > available:
-        raise refused(
-            header.path,
-            f"{what} takes {n_bytes / 1e9:.3g} GB, this machine has {available / 1e9:.3g} GB of memory free",
-            "Use a larger machine, or a copy with smaller row groups: job=merge and job=bake write one an MLP",
-        )
-
-
-def as_read(truth: Truth) -> Truth:
-    """Truth in the dtypes of the file, so that what is written is what will be read."""
-    means, errors = (np.ascontiguousarray(array, "<f4") for array in (truth.means, truth.standard_errors))
-    return replace(truth, means=means, standard_errors=errors)
 
 
 def _reason(error: Exception) -> str:

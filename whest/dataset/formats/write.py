@@ -1,6 +1,6 @@
-"""Write records to disk, one at a time: a Parquet data file with a row group an MLP, or an .npz archive.
+"""Write records to disk, one at a time: a Parquet data file with one row group per MLP, or an .npz archive.
 
-The same content gives the same bytes with the same pyarrow: no dates or machine names in either.
+The same content gives the same bytes with the same pyarrow: there are no dates or machine names in the files.
 """
 
 import json
@@ -18,12 +18,12 @@ from whest.dataset.formats.split import Record
 from whest.dataset.row import ContentDigest, Row
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The date of every archive member: the oldest that a zip file can say."""
+"""The date of every archive member: the oldest that a zip file can store."""
 
 
 @dataclass
 class Tally:
-    """What the rows that went by amount to."""
+    """Totals over the rows that were written."""
 
     width: int
     depth: int
@@ -74,7 +74,7 @@ def write_parquet(path: Path, records: Iterable[Record], width: int, depth: int)
 
 
 def _schema(width: int, depth: int) -> pa.Schema:
-    """Nested lists, with the notes by which `datasets` knows them as arrays of a fixed shape."""
+    """Nested lists, with metadata that tells `datasets` that they are arrays of a fixed shape."""
     lists = pa.list_(pa.list_(pa.float32()))
     kinds: dict[str, tuple[pa.DataType, dict[str, object]]] = {
         "mlp_id": (pa.int32(), _value("int32")),
@@ -99,7 +99,7 @@ def _schema(width: int, depth: int) -> pa.Schema:
 
 
 def _extension(feature: dict[str, object]) -> dict[str, str] | None:
-    """Arrow's own note on an array column: the type that `datasets` registers, with its shape."""
+    """Arrow's metadata of an array column: the type that `datasets` registers, with its shape."""
     if "shape" not in feature:
         return None
     return {
@@ -148,7 +148,7 @@ def _nested(array: np.ndarray) -> pa.Array:
 
 
 def write_npz(path: Path, records: Iterable[Record], document: Document, tally: Tally, n_mlps: int) -> None:
-    """Weights are streamed into the archive; what is small is kept until they are through."""
+    """Weights are written to the archive one MLP at a time; the small members are kept in memory and written last."""
     rows: list[Row] = []
     breakdowns: list[object] = []
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 from whest.cases.prequential import Block
-from whest.document import Json
 from whest.report import Report, estimator_breakdown, timing_json
+from whest.results import GuessJson, PrequentialFindings
 from whest.scoring.prism import NATS_OF_UNIFORM, PrismScore
 
 
@@ -34,7 +35,7 @@ class PrequentialReport(Report[Block, PrismScore]):
         losses = [loss if math.isfinite(loss) else rate for loss in case.row_losses]
         return math.fsum(losses) / len(losses) / math.log(2)
 
-    def results(self) -> Json:
+    def results(self) -> PrequentialFindings:
         timings = [case.timing for case in self.cases]
         closing = self.cases[-1].closing if self.cases else None
         first = self.cases[0] if self.cases else None
@@ -50,7 +51,7 @@ class PrequentialReport(Report[Block, PrismScore]):
                 "rows_per_step": first.rows_per_step if first else 0,
                 "is_whole": closing is not None,
             },
-            "examples": [asdict(guess) for guess in closing.guesses] if closing else [],
+            "examples": [cast(GuessJson, asdict(guess)) for guess in closing.guesses] if closing else [],
             "per_case": [
                 {
                     "case_index": case.index,

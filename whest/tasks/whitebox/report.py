@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import cast
 
 from whest.cases.prediction import Failure
 from whest.cases.whitebox import WhiteboxCase
@@ -9,6 +10,8 @@ from whest.cost import Timing
 from whest.document import Json
 from whest.limits import Limits
 from whest.report import NO_TIMES, Report, estimator_breakdown, timing_json
+from whest.results import MlpRow, WhiteboxFindings
+from whest.schema import SamplingBreakdownJson, SpentJson
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore
 
 
@@ -25,7 +28,7 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
     def series(self) -> dict[str, Sequence[float]]:
         return {"layer_mse": self.score.per_layer_mse}
 
-    def results(self) -> Json:
+    def results(self) -> WhiteboxFindings:
         timings = [case.prediction.timing for case in self.cases]
         return {
             "compile_time_s": sum(case.prediction.compile_time_s for case in self.cases),
@@ -39,7 +42,7 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
         }
 
 
-def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> Json:
+def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> MlpRow:
     prediction = case.prediction
     row = {
         "mlp_index": case.index,
@@ -64,7 +67,7 @@ def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> Json
         row["traceback"] = _explain_flags(case, scored, limits)
     if prediction.failure is not None:
         row |= _failure_json(prediction.failure)
-    return row
+    return cast(MlpRow, row)
 
 
 def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> str:
@@ -94,10 +97,13 @@ def _failure_json(failure: Failure) -> Json:
     }
 
 
-def _sampling_breakdown(cases: Sequence[WhiteboxCase], flops_per_sample: float) -> Json:
+def _sampling_breakdown(cases: Sequence[WhiteboxCase], flops_per_sample: float) -> SamplingBreakdownJson:
     """The cost of the truth: FLOPs for all of it, seconds only for the part that was drawn in this run."""
     drawn = [case.sampling_time_s for case in cases if case.sampling_time_s is not None]
     n_samples = sum(case.truth.n_samples for case in cases)
-    timing = timing_json(Timing(backend_time_s=sum(drawn))) if drawn else NO_TIMES
-    spent = {"flops_used": round(n_samples * flops_per_sample), "calls": len(cases), **timing}
+    spent: SpentJson = {
+        "flops_used": round(n_samples * flops_per_sample),
+        "calls": len(cases),
+        **(timing_json(Timing(backend_time_s=sum(drawn))) if drawn else NO_TIMES),
+    }
     return {**spent, "n_samples": n_samples, "n_mlps_drawn": len(drawn), "by_namespace": {"sampling.forward": spent}}
