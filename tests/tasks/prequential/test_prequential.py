@@ -46,7 +46,7 @@ def task_of(
 ) -> Prequential:
     return Prequential(
         text=text,
-        estimator=EstimatorSpec(learner, "traced", f"byte_learners.{learner}", None, knobs),
+        estimator=EstimatorSpec(learner, "traced", f"tests.support.byte_learners.{learner}", None, knobs),
         limits=Limits(budget, 0.0, None, None),
         context=LearnerContext(int(budget), row_length, len(text.train), 1337),
         isolation=Isolation("none", False),
@@ -327,7 +327,7 @@ def test_ngram_codes_each_byte_before_it_counts_it() -> None:
 
 
 def test_illegal_pairs_and_misfits_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is task=whitebox with"):
+    with pytest.raises(ConfigError, match="use one of task=whitebox with"):
         build(compose("experiment=prism", "scoring=whest"), tmp_path)
     with pytest.raises(ConfigError, match=r"estimator=cov_prop is no byte learner: it has no init\(\)"):
         build(compose("experiment=prism", "estimator=cov_prop", "data=generated"), tmp_path)
