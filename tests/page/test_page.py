@@ -271,7 +271,7 @@ def test_a_run_leaves_its_page_on_disk_and_in_mlflow(whest: Whest, outputs: Path
         assert f'data-sort="{row["final_layer_mse"]!r}"' in page
     assert f"{results['score']:.2e}" in words
     assert all(f"Layer {layer}. RMSE" in words for layer in (1, 2, 3))
-    assert "all 32 a layer" in words
+    assert "all 32 per layer" in words
     assert run.report["run_meta"]["protocol_hash"] in words
     assert f"seed={run.report['run_config']['dataset']['seed']}" in words
     assert "floor 10%" in words
