@@ -344,7 +344,7 @@ def test_another_recipe_is_another_row_and_a_demo_is_told_from_an_exam(ran: Ran)
 @pytest.mark.parametrize(
     ("override", "complaint"),
     [
-        ("scoring=whest", r"scoring=whest can't score task=exam: there is .*task=exam with scoring=ari or fherma"),
+        ("scoring=whest", r"scoring=whest can't score task=exam: use one of .*task=exam with scoring=ari or fherma"),
         ("data=generated", "task=exam needs .*: choose data=exam"),
         ("task.recipe.promote=3", r"task\.recipe\.promote=3 is larger than task\.recipe\.calls=2"),
         ("task.recipe.promote=best", r"task\.recipe\.promote .*got 'best'"),
