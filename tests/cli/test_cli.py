@@ -149,7 +149,7 @@ def test_an_added_key_is_refused_in_groups_without_a_target_too(whest: Whest, ad
         ("dataset.n_mlps=0", "dataset.n_mlps must be greater than or equal to 1, got 0"),
         ("dataset.seed=-1", "dataset.seed must be greater than or equal to 0, got -1"),
         ("dataset.range=[3,1]", "dataset.range=[3,1]"),
-        ("dataset.range=[0,1]", "dataset.n_mlps=2 is more than the 1 MLPs there are"),
+        ("dataset.range=[0,1]", "dataset.n_mlps=2 is more than the 1 MLPs of fresh"),
         ("dataset.seed_protocol='9.0'", "dataset.seed_protocol must be '2.0' or '3.0', got '9.0'"),
         ("truth.n_samples=1", "truth.n_samples must be greater than or equal to 2, got 1"),
         ("truth.n_samples=1.5", "truth.n_samples must be a valid integer"),

@@ -14,7 +14,7 @@ from whest.estimator.spec import EstimatorSpec
 from whest.experiment import Experiment, run
 from whest.isolation.choose import Isolation
 from whest.isolation.learner import written_programs
-from whest.isolation.learning import in_both
+from whest.isolation.protections import NAMES, WALLS, in_both
 from whest.learner.contract import LearnerContext, create_learner
 from whest.learner.programs import LearnerError, flatten_learner, trace_programs
 from whest.learner.size import program_bytes
@@ -70,14 +70,15 @@ def test_a_worker_gives_the_same_bits(both: tuple[Any, Any, Prequential]) -> Non
 def test_the_report_has_the_workers_real_protections(both: tuple[Any, Any, Prequential]) -> None:
     there, here, _ = both
     found = there.config["isolation"]["protections"]
-    assert set(found) >= {"no_network", "hidden_answers", "no_threads_or_programs", "stripped_environment"}
-    assert found["no_threads_or_programs"]
-    assert "traced_apart" not in found
+    assert tuple(found) == NAMES
+    assert all(found[name] for name in WALLS)
+    assert there.config["isolation"]["status"] == "protected"
     assert here.config["isolation"]["protections"] == {}
 
 
 def test_a_protection_that_one_worker_lacks_was_not_in_force() -> None:
-    assert in_both({"a": True, "b": True, "c": False}, {"a": True, "b": False}) == {"a": True, "b": False, "c": False}
+    both = in_both({"files": "namespaces+landlock", "network": "seccomp"}, {"files": "landlock", "disk": "tmpfs"})
+    assert both == {**dict.fromkeys(NAMES, ""), "files": "landlock"}
 
 
 def test_the_report_has_the_size_of_the_programs(both: tuple[Any, Any, Prequential]) -> None:

@@ -20,7 +20,7 @@ from whest.isolation import bounds
 from whest.isolation.bounds import ForeignProgramError
 from whest.isolation.learner import WorkerContext, written_programs
 from whest.isolation.learning import loaded
-from whest.isolation.messages import write_cost
+from whest.isolation.messages import read_cost
 from whest.isolation.portable import read_program, write_program
 from whest.isolation.process import Worker, World
 from whest.learner.contract import LearnerContext
@@ -58,7 +58,7 @@ def is_right(reply: Any, document: Any, arrays: list[np.ndarray]) -> bool:
     engine = loaded(document, arrays, CONTEXT)
     again = loaded(*written_programs(engine.programs), CONTEXT)
     return all(
-        reply[name] == write_cost(getattr(engine, name)) == write_cost(getattr(again, name))
+        read_cost(reply[name]) == getattr(engine, name) == getattr(again, name)
         for name in ("update_cost", "forward_cost")
     )
 

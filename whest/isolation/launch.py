@@ -16,7 +16,10 @@ from whest.isolation.messages import write_spec
 from whest.isolation.scratch import SCRATCH_BYTES, Scratch
 from whest.limits import WorkerLimits
 
-KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "XLA_FLAGS", "NPROC", "CUDA_VISIBLE_DEVICES")
+KEPT_VARIABLES = (
+    *("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "NPROC", "CUDA_VISIBLE_DEVICES"),
+    *("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS"),  # a worker compiles as this process does
+)
 """All of our environment that a worker gets; tokens, keys and addresses stay here."""
 
 TRUSTED_ROLES = ("evaluate",)
