@@ -6,8 +6,12 @@
 Names are imported at their first use, so that `import whest` loads neither JAX nor MLflow nor Hydra.
 """
 
-import importlib
 import sys
+
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and not __file__.startswith(sys.path[0] + "/"):
+    del sys.path[0]  # `python -m whest` looks in the working folder first: a file there could pass for a library
+
+import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 

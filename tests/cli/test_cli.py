@@ -437,6 +437,17 @@ def test_ctrl_c_stops_a_whole_sweep(interrupt: Whest) -> None:
     assert not (outcome.sweep / "1" / "report.json").exists()
 
 
+@pytest.mark.parametrize("name", ["platform", "typing", "hydra"])
+def test_a_file_of_the_working_folder_does_not_pass_for_a_library(
+    name: str, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    (tmp_path / f"{name}.py").write_text("from pathlib import Path\nPath('ran').touch()\nraise ImportError\n")
+    command = [sys.executable, "-m", "whest", "job=list"]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_the_script_runs_code_of_the_current_folder(tmp_path: Path, outputs: Path, environment: dict[str, str]) -> None:
     script = Path(sys.executable).with_name("whest-run")
     if not script.exists():

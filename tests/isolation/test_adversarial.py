@@ -522,6 +522,21 @@ def test_a_forged_answer_fails_its_own_mlp(name, tmp_path):
     assert prediction.failure.message.encode()  # printable
 
 
+def test_an_answer_to_a_question_that_was_not_asked_yet_is_refused(tmp_path):
+    body = (
+        "import json, struct\n"
+        "if mlp.name != 'warm-up' and not globals().get('SENT'):\n"
+        "    globals()['SENT'] = True\n"
+        "    message = {'cost': {'charges': []}, 'timing': {}, 'failure': None, 'compile_time_s': 0}\n"
+        "    header = json.dumps({'message': message, 'arrays': []}).encode()\n"
+        "    os.write(int(sys.argv[3]), 2 * (struct.pack('<Q', len(header)) + header))"
+    )
+    _, second = predict(estimator(body), tmp_path, n_mlps=2, mode="eager")
+    assert second.means is None
+    assert second.failure is not None
+    assert "before it was asked" in second.failure.message
+
+
 def test_a_worker_that_stops_reading_is_killed(tmp_path):
     body = (
         "import fcntl, json, struct\n"

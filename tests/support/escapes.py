@@ -73,6 +73,9 @@ PROCESSES = {
     "posix_spawn": "child = os.posix_spawn('/bin/true', ['true'], {})\nos.waitpid(child, 0)\ngot = True",
     "system": "got = libc.system(b'true') == 0",
     "a program from memory": "fd = os.memfd_create('program')\ngot = fd >= 0",
+    "shared memory without a file": "import mmap\nmmap.mmap(-1, 4096)\ngot = True",
+    "shared memory by a device": "import mmap\nfd = os.open('/dev/zero', os.O_RDWR)\n"
+    "mmap.mmap(fd, 4096)\nos.close(fd)\ngot = True",
     "a mount": "got = libc.mount(b'none', os.getcwd().encode(), b'tmpfs', 0, None) == 0",
     "a signal to the host": "os.kill(told['host'], 0)\ngot = True",
     "a signal to everybody": "os.kill(-1, 0)\ngot = True",

@@ -3,7 +3,10 @@
 The peer's interpreter runs this file too, so it needs NumPy alone.
 """
 
+import fcntl
 import math
+import sys
+import termios
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -39,6 +42,11 @@ DTYPES = {
 
 class Channel(Pipe):
     """One end of a pair of pipes."""
+
+    def has_unread(self) -> bool:
+        """Whether the other side has sent something that was not read yet."""
+        waiting = fcntl.ioctl(self._read_fd, termios.FIONREAD, bytes(4))
+        return int.from_bytes(waiting, sys.byteorder) > 0
 
     def send(
         self,

@@ -19,7 +19,7 @@ SYSTEM = (
 )
 """Programs, libraries and how they are found. Of /etc only what says so, of /sys only the processors."""
 
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
 
 ACCELERATORS = ("nvidia*", "kfd", "dri", "accel*", "vfio")
 """In /dev, for workers that may run on one."""

@@ -124,6 +124,8 @@ class Worker:
         tick_s = WATCHING_TICK_S if self._limits.memory_limit_mb else IDLE_TICK_S
         try:
             if question is not None:
+                if self._channel.has_unread():
+                    raise RefusedError("it answered before it was asked")
                 self._channel.send(*question, deadline=deadline, watch=self._watch, tick_s=tick_s)
             reply, results = self._channel.receive(deadline, self._watch, tick_s, bounds)
         except DeadlineError:

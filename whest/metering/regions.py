@@ -50,13 +50,13 @@ def _scatter(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params, bo
 
 
 def _reduce(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params, bodies: Sequence[float]) -> float:
-    """The function, (elements in − elements out) times."""
-    return (size(inputs[0]) - size(outputs[0])) * bodies[0]
+    """The function once per element: XLA also applies it to the first one and the start value."""
+    return size(inputs[0]) * bodies[0]
 
 
 def _reduce_window(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params, bodies: Sequence[float]) -> float:
-    """The function, (window − 1) times per element of the result."""
-    return size(outputs[0]) * (_window(params) - 1) * bodies[0]
+    """The function once per place of each window: a window of 1 still applies it to the start value."""
+    return size(outputs[0]) * _window(params) * bodies[0]
 
 
 def _select_and_scatter(
@@ -64,7 +64,7 @@ def _select_and_scatter(
 ) -> float:
     """Choose the place in each window, then put the number there."""
     select, put = bodies
-    return size(inputs[1]) * ((_window(params) - 1) * max(1, select) + max(1, put))
+    return size(inputs[1]) * (_window(params) * max(1, select) + max(1, put))
 
 
 REGION_FORMULAS: dict[str, RegionPrice] = {

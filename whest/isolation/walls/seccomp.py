@@ -77,7 +77,10 @@ WITHOUT = {  # name: numbers, which argument, the values that are refused
 """A descriptor's owner gets signals: to name another process as the owner would be a way to send it some. A worker ends
 with its parent, and can't change that."""
 
-CLONE, CLONE3 = (56, 220), (435, 435)
+CLONE, CLONE3, MMAP = (56, 220), (435, 435), (9, 222)
+
+MAP_SHARED, MAP_ANONYMOUS = 0x01, 0x20
+"""Shared memory without a file: pages that are given up stay allocated, and a look at the process doesn't show them."""
 
 Instruction = tuple[int, int, int, int]
 
@@ -99,6 +102,9 @@ def program(architecture: str, own_pid: int, with_metadata: bool) -> list[Instru
     lines += [(JUMP_GREATER, 0, 1, NEWEST), (RETURN, 0, 0, ERRNO | errno.ENOSYS)]
     lines += _rule(CLONE3[at], [(RETURN, 0, 0, ERRNO | errno.ENOSYS)])
     lines += _rule(CLONE[at], [(LOAD, 0, 0, 16), (JUMP_SET, 0, 1, CLONE_THREAD), *_verdicts()])
+    deny, allow = (RETURN, 0, 0, ERRNO | errno.EPERM), (RETURN, 0, 0, ALLOW)
+    shared = [(LOAD, 0, 0, 16 + 8 * 3), (JUMP_SET, 0, 2, MAP_ANONYMOUS), (JUMP_SET, 0, 1, MAP_SHARED), deny, allow]
+    lines += _rule(MMAP[at], shared)
     for numbers in ON_ITSELF.values():
         own = (0, own_pid) if numbers in (ON_ITSELF["prlimit64"], ON_ITSELF["sched_setaffinity"]) else (own_pid,)
         lines += _rule(numbers[at], [(LOAD, 0, 0, 16), *_equal_to_any(own)])
