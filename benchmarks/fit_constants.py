@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from training import Network, networks, plus_minus
 
-from estimators.matrix_core import TERMS, MatrixCore
+from estimators.matrix_core import RADIAL, TERMS, MatrixCore
 from estimators.parts.cumulant_chain import propagate
 from estimators.parts.cumulants import Terms
 from whest.truth.fast import FastTruth
@@ -32,8 +32,8 @@ Constants = Float[Array, " constants"]
 
 @jax.jit
 def final_means(constants: Constants, weights: Float[Array, "depth width width"]) -> Float[Array, " width"]:
-    core = MatrixCore(constants[0], third_in_core=True, sphere=True)
-    return propagate(weights, core, Terms(*constants[1:]), True, jnp.matmul)[-1]
+    core = MatrixCore(constants[0], third_in_core=True, radial=RADIAL)
+    return propagate(weights, core, Terms(*constants[1:]), RADIAL, jnp.matmul)[-1]
 
 
 @jax.jit

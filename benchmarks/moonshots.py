@@ -17,7 +17,7 @@ from jaxtyping import Array, Float
 from shared_sources import SharedSources
 from training import Network, networks, plus_minus
 
-from estimators.matrix_core import CORE_SHRINK, TERMS, MatrixCore
+from estimators.matrix_core import CORE_SHRINK, RADIAL, TERMS, MatrixCore
 from estimators.parts.cumulant_chain import Core, propagate
 from estimators.parts.cumulants import Relu, Square, Terms
 from estimators.parts.lean_sources import LeanSources
@@ -38,21 +38,21 @@ N_NETWORKS = 24
 class Unfed(MatrixCore):
     """A matrix core whose κ₄ adds nothing to κ₃."""
 
-    def feed(self, relu: Relu, gram: Square) -> None:
+    def feed(self, relu: Relu, gram: Square, covariance: Square | None) -> None:
         return None
 
 
 def chain(core: Core, terms: Terms, third: Third | None = None) -> Answer:
-    return jax.jit(lambda weights: propagate(weights, core, terms, True, jnp.matmul, third))
+    return jax.jit(lambda weights: propagate(weights, core, terms, RADIAL, jnp.matmul, third))
 
 
 def core_parts() -> None:
     """Error at 256x8 for closures with more and more terms, each paired with the full closure."""
-    whole = MatrixCore(1 - CORE_SHRINK / 256, third_in_core=True, sphere=True)
+    whole = MatrixCore(1 - CORE_SHRINK / 256, third_in_core=True, radial=RADIAL)
     tries: dict[str, Answer] = {
         "matrix core, all terms": chain(whole, TERMS),
         "core scale 1 (nothing fitted)": chain(replace(whole, scale=1.0), TERMS),
-        "without κ₄ → κ₃": chain(Unfed(whole.scale, True, True), TERMS),
+        "without κ₄ → κ₃": chain(Unfed(whole.scale, True, RADIAL), TERMS),
         "without κ₃ in the core": chain(replace(whole, third_in_core=False), TERMS),
         "terms of third_cumulant_plus": chain(replace(whole, scale=1.0), PLUS),
         "lean sources": chain(whole, TERMS, LeanSources()),
@@ -76,7 +76,7 @@ def error(answer: Answer, net: Network) -> float:
 def shared_bases() -> None:
     """The change by shared bases at 256x16, and the cost in products of n×n matrices."""
     width, depth = 256, 16
-    core = MatrixCore(1 - CORE_SHRINK / width, third_in_core=False, sphere=True)
+    core = MatrixCore(1 - CORE_SHRINK / width, third_in_core=False, radial=RADIAL)
     seeds = fresh_seeds(5170, 3)
     weights = [draw_mlp(SeedProtocol().streams(seed), width, depth, "").weights for seed in seeds]
 

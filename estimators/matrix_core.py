@@ -11,8 +11,10 @@ With e_i, f_i the mean first and second derivatives of h_i² − 2m_i h_i, off t
            + [w(2,1)_j Φ_k S_jk·Σ_i e_i S_ij + (j ↔ k)],
 where the first two κ are those of the activations and the others those of the pre-activations. The covariances have
 every term of order n^(−3/2) except those with κ_iii² (`TERMS`). κ₄ also adds to κ₃:
-κ_ijk += ½w(2,1)_i Φ_jΦ_k κ_iijk + two like it, of which D_ii G_jk + mean(B_ll)·G_ii G_jk is kept. Only the scale of the
-diagonal, 1 − `core_shrink`/n, is fitted.
+κ_ijk += ½w(2,1)_i Φ_jΦ_k κ_iijk + two like it, of which D_ii G_jk + G_ii·(mean(B_ll)·G_jk + λ·S_jk) is kept: off its
+diagonal B is nearly λ times the covariance (`spread`). The legs of a new source have their terms of the next order, and
+slopes and bends their neuron's κ_iii and κ_iiii (`Terms.legs`, `Terms.gates`). Two numbers are fitted: the scale of the
+diagonal, 1 − `core_shrink`/n, and `radial`.
 
 Cost: that of `third_cumulant` and 4 products of 2·width³ FLOPs per hidden layer. `third_in_core`, the sum with κ_ijk,
 adds 2 products per source and layer. Lean sources save a third of the whole cost. It wins where `third_cumulant` wins,
@@ -32,14 +34,17 @@ from estimators.parts.cumulants import Fourth, Relu, Square, Terms, off_diagonal
 from estimators.parts.fallback import Affordable, predict_within, price
 from estimators.parts.lean_sources import LeanSources
 from estimators.parts.sources import Feed, Product, Sources, Third
+from estimators.parts.spread import Spread
 from estimators.parts.strassen import multiply
 from estimators.parts.wick import Vector
 from estimators.third_cumulant_plus import CORE_SCALE, ThirdCumulantPlus
 from whest.estimator import MLPView
 
-TERMS = Terms(k31=1, skew=1, bend=1, cubic=1, kurtosis=1, twist=1, square_skew=1, mixed=1)
+TERMS = Terms(k31=1, skew=1, bend=1, cubic=1, kurtosis=1, twist=1, square_skew=1, mixed=1, gates=1, legs=1)
 CORE_SHRINK = 8
 """Fitted at 256×8; see `benchmarks/fit_constants.py`."""
+RADIAL = 2
+"""Chosen among −½ … 3 on networks of no suite; the optimum is flat. See `benchmarks/corrections.py`."""
 FLOOR = 0.1
 """The smallest multiplier: a cost below this share of the budget gives no better score."""
 
@@ -48,16 +53,16 @@ FLOOR = 0.1
 class MatrixCore:
     scale: float | Float[Array, ""]
     third_in_core: bool
-    sphere: bool
+    radial: float
     b: Square | None = None
     """None for the input, Gaussian or on the sphere."""
 
     with_k31: ClassVar[bool] = True
 
     def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
-        if self.b is None:  # on the sphere B is −6/(n+2)·I, but the first layer's moments are exact without it
+        if self.b is None:  # the radius gives B = −6·radial/(n+2)·I, but the first layer's moments are exact without it
             none = jnp.zeros_like(gram)
-            return Fourth(none[0], none, none, -6 / (len(gram) + 2) * gram if self.sphere else none)
+            return Fourth(none[0], none, none, -6 * self.radial / (len(gram) + 2) * gram if self.radial else none)
         d, squares = product(product(w, self.b), w.T), jnp.diagonal(gram)
         weighted = jnp.diagonal(d)
         crossed = outer(weighted, squares)
@@ -70,13 +75,14 @@ class MatrixCore:
             return jnp.zeros_like(w[0])
         return jnp.sum(product(w, self.b) * w, axis=1) * jnp.sum(w * w, axis=1)
 
-    def feed(self, relu: Relu, gram: Square) -> Feed | None:
-        if self.b is None or relu.inputs.fourth.core is None:
+    def feed(self, relu: Relu, gram: Square, covariance: Square | None) -> Feed | None:
+        if self.b is None or covariance is None or relu.inputs.fourth.core is None:
             return None
-        gain, squares = relu.wick.gain, jnp.diagonal(gram)
+        slope, squares = relu.slope, jnp.diagonal(gram)
         curved = jnp.diagonal(relu.inputs.fourth.core) + jnp.mean(jnp.diagonal(self.b)) * squares
-        v, gated = 0.25 * relu.wick(2, 1) * curved, outer(gain, gain) * gram
-        return Feed(v, (2 * v[:, None] * gated + outer(gain * gain * squares, v)) / 3)
+        v, gated = 0.25 * relu.bend * curved, outer(slope, slope) * gram
+        slices = (2 * v[:, None] * gated + outer(slope * slope * squares, v)) / 3
+        return Feed(v, slices, Spread(relu.bend * squares * (likeness(self.b, covariance) / 12), slope))
 
     def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "MatrixCore":
         n, outputs = len(gram), relu.outputs
@@ -88,10 +94,10 @@ class MatrixCore:
 
 def _traces(relu: Relu, third: Third | None, gram: Square, product: Product) -> Square:
     """ρ_jk off the diagonal. The terms i = j and i = k are subtracted only where they matter."""
-    wick, (s, _, k21, fourth), outputs = relu
+    wick, (s, _, k21, fourth), outputs = relu.wick, relu.inputs, relu.outputs
     assert outputs.k31 is not None, "with_k31 is set, so joint_moments computes it"
     assert fourth.core is not None, "slices computes it"
-    gain, bend, mean, d = wick.gain, wick(2, 1), outputs.mean, fourth.core
+    gain, bend, mean, d = relu.slope, relu.bend, outputs.mean, fourth.core
     e, f = wick(1, 2) - 2 * mean * gain, wick(2, 2) - 2 * mean * bend
     pairs = product(s * (f - 2 * gain * gain), s)
     contracted = None if third is None else third.contracted(e, product)
@@ -102,10 +108,16 @@ def _traces(relu: Relu, third: Third | None, gram: Square, product: Product) -> 
     return outer(gain, gain) * pairs + edge + edge.T
 
 
+def likeness(b: Square, covariance: Square) -> Float[Array, ""]:
+    """λ: the multiple of the covariance that is nearest to B, off the diagonal."""
+    c = off_diagonal(covariance)
+    return jnp.sum(b * c) / jnp.sum(c * c)
+
+
 @dataclass(frozen=True)
 class MatrixCoreProp:
-    sphere: bool
-    """Remove the input's radius (see `sphere`)."""
+    radial: Annotated[float, Field(ge=0, le=4)]
+    """The power of the input's radius that is divided out (see `sphere`)."""
     core_shrink: Annotated[float, Field(ge=0)]
     sources: Literal["auto", "full", "lean"]
     """auto: full if its cost is below the multiplier's floor, else lean."""
@@ -130,11 +142,11 @@ class MatrixCoreProp:
         is_lean = self.sources == "lean"
         in_core = not is_lean if self.third_in_core is None else self.third_in_core
         levels = (4 if is_lean else 2) if self.strassen_levels is None else self.strassen_levels
-        core = MatrixCore(1 - self.core_shrink / weights.shape[1], in_core, self.sphere)
+        core = MatrixCore(1 - self.core_shrink / weights.shape[1], in_core, self.radial)
         third: Third = LeanSources() if is_lean else Sources()
-        return propagate(weights, core, TERMS, self.sphere, partial(multiply, levels=levels), third)
+        return propagate(weights, core, TERMS, self.radial, partial(multiply, levels=levels), third)
 
     def cheaper(self) -> Affordable:
         if self.sources != "lean":
             return replace(self, sources="lean")
-        return ThirdCumulantPlus(self.sphere, CORE_SCALE, 0)
+        return ThirdCumulantPlus(self.radial > 0, CORE_SCALE, 0)

@@ -48,7 +48,7 @@ class ScalarCore:
             return jnp.zeros_like(w[0])
         return self.c * jnp.square(jnp.sum(w * w, axis=1))
 
-    def feed(self, relu: Relu, gram: Square) -> None:
+    def feed(self, relu: Relu, gram: Square, covariance: Square | None) -> None:
         return None
 
     def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "ScalarCore":
@@ -69,7 +69,7 @@ class ThirdCumulant:
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
         product = partial(multiply, levels=self.strassen_levels)
-        return propagate(weights, ScalarCore(), Terms(), self.sphere, product)
+        return propagate(weights, ScalarCore(), Terms(), float(self.sphere), product)
 
     def cheaper(self) -> Affordable:
         return CovarianceProp()

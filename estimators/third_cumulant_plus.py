@@ -56,7 +56,7 @@ class DiagonalCore:
         squared = w * w
         return (squared @ self.g) * jnp.sum(squared, axis=1)
 
-    def feed(self, relu: Relu, gram: Square) -> None:
+    def feed(self, relu: Relu, gram: Square, covariance: Square | None) -> None:
         return None
 
     def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "DiagonalCore":
@@ -78,7 +78,7 @@ class ThirdCumulantPlus:
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
         product = partial(multiply, levels=self.strassen_levels)
-        return propagate(weights, DiagonalCore(self.core_scale), TERMS, self.sphere, product)
+        return propagate(weights, DiagonalCore(self.core_scale), TERMS, float(self.sphere), product)
 
     def cheaper(self) -> Affordable:
         return ThirdCumulant(self.sphere, self.strassen_levels)

@@ -3,8 +3,8 @@
 The steps of one layer, for z = W·h and its joint cumulants: the sources of κ₃ are carried (see `sources`), the ReLU's
 moments are expanded in cumulants (see `cumulants`), the old sources are multiplied by Φ, and a new source is added. Of
 the fourth cumulants only a *core* is kept: a few numbers that model the whole tensor. The estimators differ in their
-core. The last layer needs only means, and so only variances, κ_iii and κ_iiii. With `sphere` the chain propagates the
-moments of an input on the sphere.
+core. The last layer needs only means, and so only variances, κ_iii and κ_iiii. `radial` is the power of the input's
+radius that is divided out (see `sphere`): 0 for the Gaussian input, 1 for the sphere.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from estimators.parts.cumulants import (
     Terms,
     cumulants,
     joint_moments,
+    make_relu,
     moment,
     moments_on_sphere,
     off_diagonal,
@@ -46,8 +47,8 @@ class Core(Protocol):
         """κ_iiii of z = W·h."""
         ...
 
-    def feed(self, relu: Relu, gram: Square) -> Feed | None:
-        """The part of the third cumulants that comes from the fourth."""
+    def feed(self, relu: Relu, gram: Square, covariance: Square | None) -> Feed | None:
+        """The part of the third cumulants that comes from the fourth; `covariance` is that of h."""
         ...
 
     def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "Core":
@@ -70,22 +71,22 @@ def propagate(
     weights: Float[Array, "depth width width"],
     core: Core,
     terms: Terms,
-    sphere: bool,
+    radial: float,
     product: Product,
     third: Third | None = None,
 ) -> Float[Array, "depth width"]:
     depth, n, _ = weights.shape
     state = State(jnp.zeros(n, weights.dtype), None, third or Sources(), core)
-    radius = radial_moment(n, 1) if sphere else 1.0
+    radius = radial_moment(n, 1, radial)
     means = []
     for stored in weights[:-1]:
-        state = layer(state, stored.T, terms, sphere, product)
+        state = layer(state, stored.T, terms, radial, product)
         means.append(radius * state.mean)
     means.append(last_mean(state, weights[-1].T, product) * (radius if depth > 1 else 1))
     return jnp.stack(means)
 
 
-def layer(state: State, w: Square, terms: Terms, sphere: bool, product: Product) -> State:
+def layer(state: State, w: Square, terms: Terms, radial: float, product: Product) -> State:
     """One hidden layer: the cumulants of its pre-activations, its ReLU, and the state for the next layer."""
     mean = w @ state.mean
     with jax.named_scope("covariance"):
@@ -102,13 +103,13 @@ def layer(state: State, w: Square, terms: Terms, sphere: bool, product: Product)
         wick = wick_numbers(mean, jnp.diagonal(s))
         moments: Moments = tuple(moment(wick, p, inputs.k3, fourth.k4) for p in (1, 2, 3, 4))  # type: ignore[assignment]
         joint = joint_moments(wick, inputs, terms, state.core.with_k31)
-        if sphere and state.covariance is None:
-            moments, joint = moments_on_sphere(moments, joint)
-        relu = Relu(wick, inputs, cumulants(moments, joint))
+        if radial and state.covariance is None:
+            moments, joint = moments_on_sphere(moments, joint, radial)
+        relu = make_relu(wick, inputs, cumulants(moments, joint), terms)
     with jax.named_scope("core"):
         core = state.core.after(relu, third, gram, product)
     with jax.named_scope("birth"):
-        third = third.after(relu, state.core.feed(relu, gram))
+        third = third.after(relu, state.core.feed(relu, gram, state.covariance))
     return State(relu.outputs.mean, relu.outputs.covariance, third, core)
 
 

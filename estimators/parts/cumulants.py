@@ -59,6 +59,10 @@ class Terms(NamedTuple):
     """1/12·S²·κ_iii·w(5,a)w(2,b) + (i ↔ j)."""
     mixed: Weight = None
     """S·(¼·κ_iijj·w(3,a)w(3,b) + ⅙·κ_iiij·w(4,a)w(2,b) + (i ↔ j))."""
+    gates: Weight = None
+    """In the mean slope and bend of a ReLU, `Relu`: κ_iii·w(k+3,1)/6 + κ_iiii·w(k+4,1)/24."""
+    legs: Weight = None
+    """In the new source of κ₃, `Relu.legs`: its terms with κ_iij, κ_ijj and S²."""
 
 
 class Inputs(NamedTuple):
@@ -94,11 +98,17 @@ class Outputs(NamedTuple):
 
 
 class Relu(NamedTuple):
-    """One layer's ReLU: its inputs and outputs."""
+    """One layer's ReLU: its inputs and outputs, and what it does to the third cumulants (see `sources`)."""
 
     wick: Wick
     inputs: Inputs
     outputs: Outputs
+    slope: Vector
+    """E[relu′] of each neuron, which gates the old sources."""
+    bend: Vector
+    """E[relu″] of each neuron, the weight of the new source."""
+    legs: Square
+    """A of the new source: how neuron i depends on what bends at neuron r."""
 
 
 def outer(x: Vector, y: Vector) -> Square:
@@ -147,16 +157,33 @@ def _covariance(wick: Wick, inputs: Inputs, terms: Terms, a: int, b: int) -> Squ
     return q
 
 
-def moments_on_sphere(moments: Moments, joint: Joint) -> tuple[Moments, Joint]:
-    """A first layer's moments for an input on the sphere: the Gaussian moments of degree p divided by a_p."""
+def make_relu(wick: Wick, inputs: Inputs, outputs: Outputs, terms: Terms) -> Relu:
+    """The ReLU with its slopes and legs. With k = κ_iij, and β_r = w(3,1)_r/(2·w(2,1)_r) = −α_r/(2σ_r),
+        A_ir = Φ_i S_ir + ½w_i k_ir + β_r·(Φ_i k_ri + w_i S_ir²),   i ≠ r,
+    so that w_r·A_ir A_jr has the next terms of κ(h_i, h_j, h_r), those with κ₃·S and S³, and no further matrix.
+    """
+    slope, bend, s, k21 = wick.gain, wick(2, 1), inputs.covariance, inputs.k21
+    if terms.gates is not None:
+        k3, k4 = terms.gates / 6 * inputs.k3, terms.gates / 24 * inputs.fourth.k4
+        slope, bend = slope + k3 * wick(4, 1) + k4 * wick(5, 1), bend + k3 * wick(5, 1) + k4 * wick(6, 1)
+    legs = slope[:, None] * s
+    if terms.legs is not None:
+        lean = -0.5 * wick.alpha / wick.sigma
+        more = (0.5 * bend)[:, None] * k21 + lean * (slope[:, None] * k21.T + bend[:, None] * (s * s))
+        legs = legs + terms.legs * more
+    return Relu(wick, inputs, outputs, slope, bend, legs)
+
+
+def moments_on_sphere(moments: Moments, joint: Joint, power: float) -> tuple[Moments, Joint]:
+    """A first layer's moments for an input on the sphere: the Gaussian moments of degree p divided by a_p^power."""
     m1, m2, m3, _ = moments
     turned = Joint(
-        off_diagonal(on_sphere(joint.q11, m1, m1, (1, 1))),
-        off_diagonal(on_sphere(joint.q21, m2, m1, (2, 1))),
-        off_diagonal(on_sphere(joint.q22, m2, m2, (2, 2))),
-        None if joint.q31 is None else off_diagonal(on_sphere(joint.q31, m3, m1, (3, 1))),
+        off_diagonal(on_sphere(joint.q11, m1, m1, (1, 1), power)),
+        off_diagonal(on_sphere(joint.q21, m2, m1, (2, 1), power)),
+        off_diagonal(on_sphere(joint.q22, m2, m2, (2, 2), power)),
+        None if joint.q31 is None else off_diagonal(on_sphere(joint.q31, m3, m1, (3, 1), power)),
     )
-    first, second, third, fourth = (m / radial_moment(m1.shape[0], p) for p, m in enumerate(moments, start=1))
+    first, second, third, fourth = (m / radial_moment(m1.shape[0], p, power) for p, m in enumerate(moments, start=1))
     return (first, second, third, fourth), turned
 
 

@@ -1,7 +1,7 @@
 """Third cumulants in lean sources: two matrices to carry instead of three, and four products per source instead of six.
 
 Of a source's three matrices (see `sources`), M is nearly determined by the other two. At birth, where P = I,
-    M = 3·A·diag(e) + diag(s) + R,   e = 2(E[h] − mean·Φ),
+    M = 3·A·diag(e) + diag(s) + R,   e = 2(E[relu] − mean·Φ),
 with R the terms of higher order. Only its `RANK` largest directions Z·Lᵀ are kept (a range finder after one power
 iteration). The form stays the same in later layers: M = 3·A·diag(e) + P·diag(s) + Z·Lᵀ. So only A, P and the narrow Z
 are carried, and in the slices M becomes part of the factors of A and P.
@@ -20,6 +20,7 @@ from jaxtyping import Array, Float
 
 from estimators.parts.cumulants import Relu, Square
 from estimators.parts.sources import Feed, Product, contracted, newborn
+from estimators.parts.spread import Legs, Spread, add_diagonal, add_edges, add_factors
 from estimators.parts.wick import Vector
 
 RANK = 16
@@ -36,10 +37,15 @@ class LeanSource(NamedTuple):
     e: Vector
     s: Vector
     w: Vector
+    spread: Spread | None = None
 
     @property
     def known_p(self) -> Square:
         return jnp.eye(self.a.shape[0], dtype=self.a.dtype) if self.p is None else self.p
+
+    @property
+    def legs(self) -> Legs:
+        return self.a, self.known_p, self.spread
 
 
 @dataclass(frozen=True)
@@ -56,27 +62,30 @@ class LeanSources:
         ends = _ends([s.z for s in self.items])
         narrow = jnp.split(w @ jnp.concatenate([s.z for s in self.items], axis=1), ends, axis=1)
         kept = [s._replace(a=moved[2 * i], p=moved[2 * i + 1], z=narrow[i]) for i, s in enumerate(old)]
-        return LeanSources((*kept, newest._replace(a=moved[-1], p=w, z=narrow[-1])))
+        kept.append(newest._replace(a=moved[-1], p=w, z=narrow[-1]))
+        return LeanSources(tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept))
 
     def slices(self, product: Product) -> Square | None:
         if not self.items:
             return None
         left, right, narrow = _factors(self.items)
-        third = product(left, right.T)
+        third = add_edges(product(left, right.T), [s.legs for s in self.items])
         return third + narrow @ jnp.concatenate([s.z for s in self.items], axis=1).T
 
     def diagonal(self) -> Vector | None:
         if not self.items:
             return None
         left, right, narrow = _factors(self.items)
-        return jnp.sum(left * right, axis=1) + jnp.sum(narrow * jnp.concatenate([s.z for s in self.items], axis=1), 1)
+        large = add_diagonal(jnp.sum(left * right, axis=1), [s.legs for s in self.items])
+        return large + jnp.sum(narrow * jnp.concatenate([s.z for s in self.items], axis=1), 1)
 
     def contracted(self, e: Vector, product: Product) -> Square | None:
-        return contracted([(s.a, _m(s), s.known_p, s.w) for s in self.items], e, product)
+        return contracted([(s.a, _m(s), s.known_p, s.w, s.spread) for s in self.items], e, product)
 
     def after(self, relu: Relu, feed: Feed | None) -> "LeanSources":
-        slope = relu.wick.gain[:, None]
+        slope = relu.slope[:, None]
         old = [s._replace(a=slope * s.a, p=slope * s.known_p, z=slope * s.z) for s in self.items]
+        old = [s._replace(spread=s.spread and s.spread.gated(relu.slope)) for s in old]
         if feed is not None:
             last = old[-1]
             z = jnp.concatenate([last.z, feed.v[:, None]], axis=1)
@@ -86,10 +95,10 @@ class LeanSources:
 
 def born(relu: Relu, feed: Feed | None) -> LeanSource:
     k3, rest = newborn(relu, feed)
-    e = relu.wick(1, 2) - 2 * relu.outputs.mean * relu.wick.gain
-    a = relu.wick.gain[:, None] * relu.inputs.covariance
-    z, across = largest_part(rest - 3 * a * e, min(RANK, len(e)))
-    return LeanSource(a, None, z, across, e, k3 - jnp.sum(z * across, axis=1), relu.wick(2, 1))
+    e = relu.wick(1, 2) - 2 * relu.outputs.mean * relu.slope
+    z, across = largest_part(rest - 3 * relu.legs * e, min(RANK, len(e)))
+    spread = None if feed is None else feed.spread
+    return LeanSource(relu.legs, None, z, across, e, k3 - jnp.sum(z * across, axis=1), relu.bend, spread)
 
 
 def largest_part(x: Square, rank: int) -> tuple[Narrow, Narrow]:
@@ -105,7 +114,7 @@ def factors(s: LeanSource) -> tuple[Square, Square, Narrow]:
     square = p * p
     with_a = a * p * (2 * s.w) + square * s.e
     with_p = a * a * s.w + a * p * (2 * s.e) + square * s.s + (2 / 3) * (s.z @ s.l.T) * p
-    return with_a, with_p, (1 / 3) * square @ s.l
+    return *add_factors(with_a, with_p, s.legs), (1 / 3) * square @ s.l
 
 
 def _factors(sources: Sequence[LeanSource]) -> tuple[Array, Array, Array]:

@@ -6,7 +6,7 @@
 r runs over the neurons of the layer where the source was born. P is how the present layer depends on them, and A how it
 depends on values correlated with them. M makes the slices κ_iij and κ_iii at birth equal to those of `cumulants`. A
 linear map acts only on the rows of A, P and M, and a ReLU scales them by its mean slope Φ. What a ReLU adds to this is
-the next source. Source: the third-cumulant propagation of the white-box estimation challenge's participants. `Third` is
+the next source. A source may also have a `Spread`. Source: the third-cumulant propagation of the white-box estimation challenge's participants. `Third` is
 the interface that the chain uses. `Sources` keeps all of M, `lean_sources` most of it.
 Cost: 3 products of n×n matrices per source to carry it, and 3 per source for the slice κ_iij.
 """
@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from estimators.parts.cumulants import Relu, Square, off_diagonal, outer
+from estimators.parts.spread import Legs, Spread, add_diagonal, add_edges, add_factors
 from estimators.parts.wick import Vector
 
 Product = Callable[[Float[Array, "m k"], Float[Array, "k n"]], Float[Array, "m n"]]
@@ -55,6 +56,8 @@ class Feed(NamedTuple):
     v: Vector
     slices: Square
     """The slices κ_iij of this part, with κ_iii on the diagonal."""
+    spread: Spread | None = None
+    """Of the new source."""
 
 
 class Source(NamedTuple):
@@ -64,6 +67,7 @@ class Source(NamedTuple):
     """None for the identity: a new source."""
     w: Vector
     """Indexed by the neurons of the birth layer, so it is never transformed."""
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True)
@@ -77,65 +81,85 @@ class Sources:
         *old, newest = self.items
         parts = [x for s in old for x in (s.a, s.m, known_p(s))] + [newest.a, newest.m]
         moved = jnp.split(product(w, jnp.concatenate(parts, axis=1)), len(parts), axis=1)
-        kept = [Source(moved[3 * i], moved[3 * i + 1], moved[3 * i + 2], s.w) for i, s in enumerate(old)]
-        return Sources((*kept, Source(moved[-2], moved[-1], w, newest.w)))
+        kept = [s._replace(a=moved[3 * i], m=moved[3 * i + 1], p=moved[3 * i + 2]) for i, s in enumerate(old)]
+        kept.append(newest._replace(a=moved[-2], m=moved[-1], p=w))
+        return Sources(tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept))
 
     def slices(self, product: Product) -> Square | None:
         if not self.items:
             return None
         left, right = _factors(self.items)
-        return product(left, right.T)
+        return add_edges(product(left, right.T), [legs(s) for s in self.items])
 
     def diagonal(self) -> Vector | None:
         if not self.items:
             return None
         left, right = _factors(self.items)
-        return jnp.sum(left * right, axis=1)
+        return add_diagonal(jnp.sum(left * right, axis=1), [legs(s) for s in self.items])
 
     def contracted(self, e: Vector, product: Product) -> Square | None:
-        return contracted([(s.a, s.m, known_p(s), s.w) for s in self.items], e, product)
+        return contracted([(s.a, s.m, known_p(s), s.w, s.spread) for s in self.items], e, product)
 
     def after(self, relu: Relu, feed: Feed | None) -> "Sources":
-        slope = relu.wick.gain[:, None]
-        old = [Source(slope * s.a, slope * s.m, slope * known_p(s), s.w) for s in self.items]
+        slope = relu.slope[:, None]
+        old = [Source(slope * s.a, slope * s.m, slope * known_p(s), s.w, s.spread) for s in self.items]
+        old = [s._replace(spread=s.spread and s.spread.gated(relu.slope)) for s in old]
         if feed is not None:
             old[-1] = old[-1]._replace(m=old[-1].m + feed.v[:, None])
         k3, rest = newborn(relu, feed)
-        return Sources((*old, Source(slope * relu.inputs.covariance, jnp.diag(k3) + rest, None, relu.wick(2, 1))))
+        born = Source(relu.legs, jnp.diag(k3) + rest, None, relu.bend, None if feed is None else feed.spread)
+        return Sources((*old, born))
 
 
 def newborn(relu: Relu, feed: Feed | None) -> tuple[Vector, Square]:
-    """The new source of a layer: κ_iii, and M off its diagonal, from κ_iij = A_ij²·w_j + ⅓M_ji."""
-    gain, inputs, outputs = relu.wick.gain, relu.inputs, relu.outputs
-    a = gain[:, None] * inputs.covariance
-    k3 = outputs.k3 - gain**3 * inputs.k3
-    rest = outputs.k21 - outer(gain * gain, gain) * inputs.k21 - a * a * relu.wick(2, 1)
+    """The new source of a layer: κ_iii, and M off its diagonal, from κ_iij = A_ij²·w_j + ⅓M_ji + 2u_i C_ij."""
+    slope, inputs, outputs = relu.slope, relu.inputs, relu.outputs
+    k3 = outputs.k3 - slope**3 * inputs.k3
+    rest = outputs.k21 - outer(slope * slope, slope) * inputs.k21 - relu.legs * relu.legs * relu.bend
     if feed is not None:
         k3, rest = k3 - jnp.diagonal(feed.slices), rest - feed.slices
+        if feed.spread is not None:
+            half = relu.legs * feed.spread.x
+            rest = rest - feed.spread.u[:, None] * (half + half.T)
     return k3, 3 * off_diagonal(rest).T
 
 
-def contracted(parts: Sequence[tuple[Square, Square, Square, Vector]], e: Vector, product: Product) -> Square | None:
-    """Σ_i e_i·κ_ijk of sources (A, M, P, w), with 2 products per source."""
-    if not parts:
+Parts = tuple[Square, Square, Square, Vector, Spread | None]
+"""A, M, P, w and the spread of a source."""
+
+
+def contracted(sources: Sequence[Parts], e: Vector, product: Product) -> Square | None:
+    """Σ_i e_i·κ_ijk, with 2 products per source."""
+    if not sources:
         return None
     left: list[Array] = []
-    for a, m, p, w in parts:
+    thin: list[Square] = []
+    for a, m, p, w, spread in sources:
         ea, em, ep = e @ a, e @ m, e @ p
-        left += [0.5 * a * (w * ep), a * (w * ea) + m * (ep / 3) + p * (em / 6)]
-    right = [x for a, _, p, _ in parts for x in (a, p)]
+        with_p = a * (w * ea) + m * (ep / 3) + p * (em / 6)
+        if spread is not None:
+            with_p = with_p + a * (0.5 * (e @ spread.u) * spread.x)
+            thin.append(outer(spread.u, 0.5 * (a @ (spread.x * ep) + p @ (spread.x * ea))))
+        left += [0.5 * a * (w * ep), with_p]
+    right = [x for a, _, p, _, _ in sources for x in (a, p)]
     half = product(jnp.concatenate(left, axis=1), jnp.concatenate(right, axis=1).T)
+    half = sum(thin, half)
     return half + half.T
 
 
 def _factors(sources: Sequence[Source]) -> tuple[Float[Array, "width terms"], Float[Array, "width terms"]]:
+    """The factors whose product is κ_iij."""
     left: list[Array] = []
     for s in sources:
         wa, p = s.a * s.w, known_p(s)
-        left += [2 * wa * p, wa * s.a + (2 / 3) * s.m * p, (1 / 3) * p * p]
+        left += [*add_factors(2 * wa * p, wa * s.a + (2 / 3) * s.m * p, legs(s)), (1 / 3) * p * p]
     right = [x for s in sources for x in (s.a, known_p(s), s.m)]
     return jnp.concatenate(left, axis=1), jnp.concatenate(right, axis=1)
 
 
 def known_p(source: Source) -> Square:
     return jnp.eye(source.a.shape[0], dtype=source.a.dtype) if source.p is None else source.p
+
+
+def legs(source: Source) -> Legs:
+    return source.a, known_p(source), source.spread

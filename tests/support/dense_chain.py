@@ -95,12 +95,12 @@ class Dense:
         """Mean, covariance, κ₃ in full and κ_iijj with κ_iiii on its diagonal."""
         n, on, bend, m1, m2 = len(s), w[1, 1], w[2, 1], m[1], m[2]
         third = np.einsum("i,j,k,ijk->ijk", on, on, on, z3)
+        legs = self.legs(w, s, z3)
         fourth = np.zeros((n, n))
         c = np.diag(np.maximum(m2 - m1**2, 1e-10))
         for i, j, k in permutations(range(n), 3):
-            third[i, j, k] += bend[i] * on[j] * on[k] * s[i, j] * s[i, k]
-            third[i, j, k] += bend[j] * on[i] * on[k] * s[j, i] * s[j, k]
-            third[i, j, k] += bend[k] * on[i] * on[j] * s[k, i] * s[k, j]
+            for r, (one, other) in ((i, (j, k)), (j, (i, k)), (k, (i, j))):
+                third[i, j, k] += bend[r] * legs[one, r] * legs[other, r]
         for i, j in permutations(range(n), 2):
             c[i, j] = q[1, 1][i, j]
             iij = q[2, 1][i, j] - 2 * m1[i] * c[i, j]
@@ -112,6 +112,10 @@ class Dense:
             third[i, i, i] = m[3][i] - 3 * m2[i] * m1[i] + 2 * m1[i] ** 3
             fourth[i, i] = m[4][i] - 4 * m[3][i] * m1[i] - 3 * m2[i] ** 2 + 12 * m2[i] * m1[i] ** 2 - 6 * m1[i] ** 4
         return m1, c, third, fourth
+
+    def legs(self, w: dict, s: np.ndarray, z3: np.ndarray) -> np.ndarray:
+        """How neuron i (row) depends on what bends at neuron r (column)."""
+        return w[1, 1][:, None] * s
 
     def core(self, fourth: np.ndarray) -> np.ndarray:
         """κ₄ = the mean over pairings of diag(g)⊗I, whose partial traces are those of κ_iijj (or whose trace is)."""
