@@ -18,6 +18,7 @@ from training import Network, networks, plus_minus
 from estimators.matrix_core import RADIAL, TERMS, MatrixCore
 from estimators.parts.cumulant_chain import propagate
 from estimators.parts.cumulants import Terms
+from estimators.parts.strassen import Strassen
 from whest.truth.fast import FastTruth
 
 WIDTH, DEPTH, SEED = 256, 8, 5150
@@ -33,7 +34,7 @@ Constants = Float[Array, " constants"]
 @jax.jit
 def final_means(constants: Constants, weights: Float[Array, "depth width width"]) -> Float[Array, " width"]:
     core = MatrixCore(constants[0], third_in_core=True, radial=RADIAL)
-    return propagate(weights, core, Terms(*constants[1:]), RADIAL, jnp.matmul)[-1]
+    return propagate(weights, core, Terms(*constants[1:]), RADIAL, Strassen(0))[-1]
 
 
 @jax.jit

@@ -43,7 +43,7 @@ class Unfed(MatrixCore):
 
 
 def chain(core: Core, terms: Terms, third: Third | None = None) -> Answer:
-    return jax.jit(lambda weights: propagate(weights, core, terms, RADIAL, jnp.matmul, third))
+    return jax.jit(lambda weights: propagate(weights, core, terms, RADIAL, Strassen(0), third))
 
 
 def core_parts() -> None:

@@ -29,7 +29,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8, PRNGKeyArray
 from pydantic import Field
 
-from estimators.matrix_core import CORE_SHRINK, RADIAL, MatrixCoreProp
+from estimators.matrix_core import CORE_SHRINK, RADIAL, THINNED, MatrixCoreProp
 from estimators.orthogonal import Orthogonal, turned_weights
 from estimators.parts.chain import anchored, first_means
 from estimators.parts.ensemble import Layers, Matmul, Sums, add, pair_sums, repeat
@@ -121,7 +121,7 @@ class Kerdock:
         if weights.shape[1] < CUMULANTS_FROM:
             return first_means(weights[0])[None], [1.0]
         with jax.named_scope("cumulants"):
-            known = MatrixCoreProp(RADIAL, CORE_SHRINK, "lean", False, 3).means(weights[:ANCHORED])
+            known = MatrixCoreProp(RADIAL, CORE_SHRINK, "lean", False, 5, THINNED).means(weights[:ANCHORED])
         return known, [min(1.0, (BELIEVED - layer) / FADING) for layer in range(1, len(known) + 1)]
 
     def _design_sums(self, folded: Float[Array, "n width"], layers: Layers, signs: Array) -> Sums:

@@ -22,7 +22,6 @@ by a large factor. Source: this repository. The challenge's participants discuss
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import jax.numpy as jnp
@@ -33,9 +32,10 @@ from estimators.parts.cumulant_chain import propagate
 from estimators.parts.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
 from estimators.parts.fallback import Affordable, predict_within, price
 from estimators.parts.lean_sources import LeanSources
-from estimators.parts.sources import Feed, Product, Sources, Third
+from estimators.parts.sources import Feed, Sources, Third
 from estimators.parts.spread import Spread
-from estimators.parts.strassen import multiply
+from estimators.parts.strassen import Product, Strassen
+from estimators.parts.thinning import Thinning
 from estimators.parts.wick import Vector
 from estimators.third_cumulant_plus import CORE_SCALE, ThirdCumulantPlus
 from whest.estimator import MLPView
@@ -45,6 +45,8 @@ CORE_SHRINK = 8
 """Fitted at 256×8; see `benchmarks/fit_constants.py`."""
 RADIAL = 2
 """Chosen among −½ … 3 on networks of no suite; the optimum is flat. See `benchmarks/corrections.py`."""
+THINNED = 2.5
+"""Beyond this |α| the answer changes by less than a hundredth of its error."""
 FLOOR = 0.1
 """The smallest multiplier: a cost below this share of the budget gives no better score."""
 
@@ -63,7 +65,7 @@ class MatrixCore:
         if self.b is None:  # the radius gives B = −6·radial/(n+2)·I, but the first layer's moments are exact without it
             none = jnp.zeros_like(gram)
             return Fourth(none[0], none, none, -6 * self.radial / (len(gram) + 2) * gram if self.radial else none)
-        d, squares = product(product(w, self.b), w.T), jnp.diagonal(gram)
+        d, squares = product.symmetric(product(w, self.b), w), jnp.diagonal(gram)
         weighted = jnp.diagonal(d)
         crossed = outer(weighted, squares)
         k22 = (crossed + crossed.T + 4 * d * gram) / 6
@@ -99,7 +101,7 @@ def _traces(relu: Relu, third: Third | None, gram: Square, product: Product) -> 
     assert fourth.core is not None, "slices computes it"
     gain, bend, mean, d = relu.slope, relu.bend, outputs.mean, fourth.core
     e, f = wick(1, 2) - 2 * mean * gain, wick(2, 2) - 2 * mean * bend
-    pairs = product(s * (f - 2 * gain * gain), s)
+    pairs = product.symmetric(s * (f - 2 * gain * gain), s)
     contracted = None if third is None else third.contracted(e, product)
     if contracted is not None:
         pairs = pairs + contracted - e[:, None] * k21 - e * k21.T
@@ -123,8 +125,10 @@ class MatrixCoreProp:
     """auto: full if its cost is below the multiplier's floor, else lean."""
     third_in_core: bool | None
     """Whether B uses the third cumulants. None: only with full sources."""
-    strassen_levels: Annotated[int, Field(ge=0, le=4)] | None
-    """Strassen levels of every large product. None: 2 with full sources, 4 with lean ones."""
+    strassen_levels: Annotated[int, Field(ge=0, le=8)] | None
+    """The most Strassen levels of a product. None: 2 with full sources, 6 with lean ones."""
+    thinned: Annotated[float, Field(gt=0)] | None
+    """With lean sources: neurons whose |μ| is beyond so many σ are left out of the sources (see `thinning`). None: none."""
 
     name: ClassVar[str] = "matrix_core"
 
@@ -139,12 +143,13 @@ class MatrixCoreProp:
         return full if price(full, shape) <= FLOOR * budget else replace(self, sources="lean")
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
-        is_lean = self.sources == "lean"
+        width, is_lean = weights.shape[1], self.sources == "lean"
         in_core = not is_lean if self.third_in_core is None else self.third_in_core
-        levels = (4 if is_lean else 2) if self.strassen_levels is None else self.strassen_levels
-        core = MatrixCore(1 - self.core_shrink / weights.shape[1], in_core, self.radial)
-        third: Third = LeanSources() if is_lean else Sources()
-        return propagate(weights, core, TERMS, self.radial, partial(multiply, levels=levels), third)
+        levels = (6 if is_lean else 2) if self.strassen_levels is None else self.strassen_levels
+        core = MatrixCore(1 - self.core_shrink / width, in_core, self.radial)
+        thinning = None if self.thinned is None or not is_lean else Thinning(width, self.thinned)
+        third: Third = LeanSources(thinning) if is_lean else Sources()
+        return propagate(weights, core, TERMS, self.radial, Strassen(levels, halves=True), third)
 
     def cheaper(self) -> Affordable:
         if self.sources != "lean":

@@ -12,7 +12,6 @@ isn't reliable. At 1024×16 it costs more than the multiplier's floor, so Strass
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar
 
 import jax.numpy as jnp
@@ -23,8 +22,8 @@ from estimators.cov_prop import CovarianceProp
 from estimators.parts.cumulant_chain import propagate
 from estimators.parts.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
 from estimators.parts.fallback import Affordable, predict_within
-from estimators.parts.sources import Product, Third
-from estimators.parts.strassen import multiply
+from estimators.parts.sources import Third
+from estimators.parts.strassen import Product, Strassen
 from estimators.parts.wick import Vector
 from whest.estimator import MLPView
 
@@ -68,7 +67,7 @@ class ThirdCumulant:
         return predict_within(budget, self, mlp.weights)
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
-        product = partial(multiply, levels=self.strassen_levels)
+        product = Strassen(self.strassen_levels)
         return propagate(weights, ScalarCore(), Terms(), float(self.sphere), product)
 
     def cheaper(self) -> Affordable:

@@ -10,7 +10,6 @@ Cost: that of `third_cumulant` and one product of 2·width³ FLOPs per hidden la
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, ClassVar
 
 import jax.numpy as jnp
@@ -20,8 +19,8 @@ from pydantic import Field
 from estimators.parts.cumulant_chain import propagate
 from estimators.parts.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
 from estimators.parts.fallback import Affordable, predict_within
-from estimators.parts.sources import Product, Third
-from estimators.parts.strassen import multiply
+from estimators.parts.sources import Third
+from estimators.parts.strassen import Product, Strassen
 from estimators.parts.wick import Vector
 from estimators.third_cumulant import ThirdCumulant
 from whest.estimator import MLPView
@@ -77,7 +76,7 @@ class ThirdCumulantPlus:
         return predict_within(budget, self, mlp.weights)
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
-        product = partial(multiply, levels=self.strassen_levels)
+        product = Strassen(self.strassen_levels)
         return propagate(weights, DiagonalCore(self.core_scale), TERMS, float(self.sphere), product)
 
     def cheaper(self) -> Affordable:

@@ -28,8 +28,9 @@ from estimators.parts.cumulants import (
     moments_on_sphere,
     off_diagonal,
 )
-from estimators.parts.sources import Feed, Product, Sources, Third
+from estimators.parts.sources import Feed, Sources, Third
 from estimators.parts.sphere import radial_moment
+from estimators.parts.strassen import Product
 from estimators.parts.wick import Vector, wick_numbers
 
 
@@ -90,8 +91,8 @@ def layer(state: State, w: Square, terms: Terms, radial: float, product: Product
     """One hidden layer: the cumulants of its pre-activations, its ReLU, and the state for the next layer."""
     mean = w @ state.mean
     with jax.named_scope("covariance"):
-        gram = product(w, w.T)
-        s = gram if state.covariance is None else product(product(w, state.covariance), w.T)
+        gram = product.symmetric(w, w)
+        s = gram if state.covariance is None else product.symmetric(product(w, state.covariance), w)
     with jax.named_scope("third"):
         third = state.third.carried(w, product)
         k21 = third.slices(product)

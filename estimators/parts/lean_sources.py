@@ -10,17 +10,21 @@ increases the error by 5 % at 256×8. Source: the 4u form of the challenge's par
 Halko, P.-G. Martinsson and J. Tropp 2011.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from estimators.parts.cumulants import Relu, Square
-from estimators.parts.sources import Feed, Product, contracted, newborn
+from estimators.parts.sources import Feed, contracted, newborn
 from estimators.parts.spread import Legs, Spread, add_diagonal, add_edges, add_factors
+from estimators.parts.strassen import Product
+from estimators.parts.thinning import Thinning
 from estimators.parts.wick import Vector
 
 RANK = 16
@@ -28,9 +32,9 @@ Narrow = Float[Array, "width rank"]
 
 
 class LeanSource(NamedTuple):
-    a: Square
-    p: Square | None
-    """None for the identity: a new source."""
+    a: Float[Array, "width hubs"]
+    p: Float[Array, "width hubs"] | None
+    """None for the columns of the identity: a new source."""
     z: Narrow
     l: Narrow  # noqa: E741
     """Indexed by the neurons of the birth layer, like e, s and w, so it is never transformed."""
@@ -38,10 +42,23 @@ class LeanSource(NamedTuple):
     s: Vector
     w: Vector
     spread: Spread | None = None
+    hubs: Int[Array, " hubs"] | None = None
+    """The neurons of the birth layer that bend enough; None: all."""
 
     @property
     def known_p(self) -> Square:
-        return jnp.eye(self.a.shape[0], dtype=self.a.dtype) if self.p is None else self.p
+        if self.p is not None:
+            return self.p
+        return self.columns(jnp.eye(self.a.shape[0], dtype=self.a.dtype))
+
+    def rows(self, alive: Int[Array, " alive"]) -> "LeanSource":
+        """A gated source with these rows alone."""
+        p = None if self.p is None else self.p[alive]
+        spread = self.spread and self.spread._replace(u=self.spread.u[alive])
+        return self._replace(a=self.a[alive], p=p, z=self.z[alive], spread=spread)
+
+    def columns(self, w: Square) -> Float[Array, "width hubs"]:
+        return w if self.hubs is None else w[:, self.hubs]
 
     @property
     def legs(self) -> Legs:
@@ -50,20 +67,23 @@ class LeanSource(NamedTuple):
 
 @dataclass(frozen=True)
 class LeanSources:
+    thinning: Thinning | None = None
     items: tuple[LeanSource, ...] = ()
+    alive: Int[Array, " alive"] | None = None
+    """The neurons of the layer that the rows belong to; None: all. The rows of the others would be nearly zero."""
 
     def carried(self, w: Square, product: Product) -> "LeanSources":
         """All large matrices go through one product, all narrow ones through another."""
         if not self.items:
             return self
         *old, newest = self.items
-        parts = [x for s in old for x in (s.a, s.known_p)] + [newest.a]
-        moved = jnp.split(product(w, jnp.concatenate(parts, axis=1)), len(parts), axis=1)
-        ends = _ends([s.z for s in self.items])
-        narrow = jnp.split(w @ jnp.concatenate([s.z for s in self.items], axis=1), ends, axis=1)
+        whole, w = w, w if self.alive is None else w[:, self.alive]
+        moved = _split(partial(product, w), [x for s in old for x in (s.a, s.known_p)] + [newest.a])
+        narrow = _split(partial(jnp.matmul, w), [s.z for s in self.items])
         kept = [s._replace(a=moved[2 * i], p=moved[2 * i + 1], z=narrow[i]) for i, s in enumerate(old)]
-        kept.append(newest._replace(a=moved[-1], p=w, z=narrow[-1]))
-        return LeanSources(tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept))
+        kept.append(newest._replace(a=moved[-1], p=newest.columns(whole), z=narrow[-1]))
+        items = tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept)
+        return LeanSources(self.thinning, items)
 
     def slices(self, product: Product) -> Square | None:
         if not self.items:
@@ -89,16 +109,35 @@ class LeanSources:
         if feed is not None:
             last = old[-1]
             z = jnp.concatenate([last.z, feed.v[:, None]], axis=1)
-            old[-1] = last._replace(z=z, l=jnp.concatenate([last.l, jnp.ones_like(feed.v)[:, None]], axis=1))
-        return LeanSources((*old, born(relu, feed)))
+            old[-1] = last._replace(z=z, l=jnp.concatenate([last.l, jnp.ones_like(last.l[:, :1])], axis=1))
+        return self._thinned(relu, [*old, born(relu, feed, self._hubs(relu))])
+
+    def _hubs(self, relu: Relu) -> Int[Array, " hubs"] | None:
+        n = len(relu.slope)
+        kept = n if self.thinning is None else self.thinning.hubs(len(self.items) + 1)
+        return None if kept == n else jax.lax.top_k(-jnp.abs(relu.wick.alpha), kept)[1]
+
+    def _thinned(self, relu: Relu, items: Sequence[LeanSource]) -> "LeanSources":
+        """The sources with the rows of alive neurons alone."""
+        n = len(relu.slope)
+        kept = n if self.thinning is None else self.thinning.alive(len(items))
+        if kept == n:
+            return LeanSources(self.thinning, tuple(items))
+        alive = jax.lax.top_k(relu.wick.alpha, kept)[1]
+        return LeanSources(self.thinning, tuple(s.rows(alive) for s in items), alive)
 
 
-def born(relu: Relu, feed: Feed | None) -> LeanSource:
+def born(relu: Relu, feed: Feed | None, hubs: Int[Array, " hubs"] | None) -> LeanSource:
+    """The new source, with the columns of its hubs alone."""
     k3, rest = newborn(relu, feed)
     e = relu.wick(1, 2) - 2 * relu.outputs.mean * relu.slope
-    z, across = largest_part(rest - 3 * relu.legs * e, min(RANK, len(e)))
-    spread = None if feed is None else feed.spread
-    return LeanSource(relu.legs, None, z, across, e, k3 - jnp.sum(z * across, axis=1), relu.bend, spread)
+    a, x, spread, w = relu.legs, rest - 3 * relu.legs * e, None if feed is None else feed.spread, relu.bend
+    if hubs is not None:
+        a, x, e, k3, w = a[:, hubs], x[:, hubs], e[hubs], k3[hubs], w[hubs]
+        spread = spread and spread._replace(x=spread.x[hubs])
+    z, across = largest_part(x, min(RANK, *x.shape))
+    kept = z if hubs is None else z[hubs]
+    return LeanSource(a, None, z, across, e, k3 - jnp.sum(kept * across, axis=1), w, spread, hubs)
 
 
 def largest_part(x: Square, rank: int) -> tuple[Narrow, Narrow]:
@@ -129,10 +168,7 @@ def _m(s: LeanSource) -> Square:
     return 3 * s.a * s.e + s.known_p * s.s + s.z @ s.l.T
 
 
-def _ends(parts: Sequence[Array]) -> list[int]:
-    """The columns at which the next narrow matrix begins."""
-    ends, end = [], 0
-    for part in parts[:-1]:
-        end += part.shape[1]
-        ends.append(end)
-    return ends
+def _split(function: Callable[[Array], Array], parts: Sequence[Array]) -> list[Array]:
+    """The function of all parts side by side, split again."""
+    ends = list(accumulate(part.shape[1] for part in parts[:-1]))
+    return jnp.split(function(jnp.concatenate(parts, axis=1)), ends, axis=1)

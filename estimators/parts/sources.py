@@ -11,7 +11,7 @@ the interface that the chain uses. `Sources` keeps all of M, `lean_sources` most
 Cost: 3 products of n×n matrices per source to carry it, and 3 per source for the slice κ_iij.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, Self
 
@@ -20,10 +20,8 @@ from jaxtyping import Array, Float
 
 from estimators.parts.cumulants import Relu, Square, off_diagonal, outer
 from estimators.parts.spread import Legs, Spread, add_diagonal, add_edges, add_factors
+from estimators.parts.strassen import Product
 from estimators.parts.wick import Vector
-
-Product = Callable[[Float[Array, "m k"], Float[Array, "k n"]], Float[Array, "m n"]]
-"""A matrix product: dense or Strassen's."""
 
 
 class Third(Protocol):

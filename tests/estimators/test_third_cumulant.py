@@ -10,6 +10,7 @@ import pytest
 from estimators.parts.cumulant_chain import State, layer
 from estimators.parts.cumulants import Terms
 from estimators.parts.sources import Sources
+from estimators.parts.strassen import Strassen
 from estimators.third_cumulant import ScalarCore, ThirdCumulant
 from estimators.third_cumulant_plus import TERMS, DiagonalCore, ThirdCumulantPlus
 from tests.support.dense_chain import Dense
@@ -44,14 +45,14 @@ def test_state_is_the_dense_chain_s(plus: bool) -> None:
     def run(w: jax.Array) -> tuple[jax.Array, ...]:
         state = State(jnp.zeros(n), None, Sources(), DiagonalCore(SCALE) if plus else ScalarCore())
         for stored in w[:2]:
-            state = layer(state, stored.T, TERMS if plus else Terms(), 1, jnp.matmul)
+            state = layer(state, stored.T, TERMS if plus else Terms(), 1, Strassen(0))
         core = state.core.g if isinstance(state.core, DiagonalCore) else state.core.c * jnp.ones(n)  # type: ignore[attr-defined]
         whole = jnp.zeros((n, n, n))
         for a, m, p, w2, _ in state.third.items:  # type: ignore[attr-defined]
             p = jnp.eye(n) if p is None else p
             terms = jnp.einsum("r,ir,jr,kr->ijk", w2, a, a, p) + jnp.einsum("ir,jr,kr->ijk", m, p, p) / 3
             whole = whole + sum(jnp.transpose(terms, order) for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)))
-        return state.third.slices(jnp.matmul), whole, core
+        return state.third.slices(Strassen(0)), whole, core
 
     with jax.enable_x64(True), jax.disable_jit():
         found, whole, core = run(jnp.asarray(weights, jnp.float64))
@@ -97,7 +98,7 @@ def test_isotropic_fourth_cumulant_at_256x8() -> None:
     def run(w: jax.Array) -> list[jax.Array]:
         state, found = State(jnp.zeros(256), None, Sources(), ScalarCore()), []
         for stored in w[:-1]:
-            state = layer(state, stored.T, Terms(), 1, jnp.matmul)
+            state = layer(state, stored.T, Terms(), 1, Strassen(0))
             found.append(state.core.c)  # type: ignore[attr-defined]
         return found
 
