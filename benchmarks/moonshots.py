@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 from shared_sources import SharedSources

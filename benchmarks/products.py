@@ -1,6 +1,7 @@
 """The speed of Strassen's product with 0 to 6 levels: seconds, and the rate counted by the dense product's FLOPs.
 
-    python benchmarks/products.py            # 1024 x 1024 x 1024; or the sides: python benchmarks/products.py 256 256 8192
+    python benchmarks/products.py                   # 1024 x 1024 x 1024
+    python benchmarks/products.py 256 256 8192      # other sides
 
 Levels are forced here, cheap or not. The figures depend on the machine; the shares of FLOPs don't.
 """
@@ -36,9 +37,8 @@ def share(levels: int, m: int, k: int, n: int) -> float:
 
 def main() -> None:
     sides = tuple(int(word) for word in sys.argv[1:4]) if len(sys.argv) > 3 else (1024, 1024, 1024)
-    print(
-        f"| levels at {'x'.join(map(str, sides))} | share of the dense FLOPs | s, all at once | s, in loops |\n|---|---|---|---|"
-    )
+    print(f"| levels at {'x'.join(map(str, sides))} | share of the dense FLOPs | s, all at once | s, in loops |")
+    print("|---|---|---|---|")
     looped = strassen.LOOPED
     for levels in range(7):
         if any(side % 2**levels for side in sides):

@@ -128,7 +128,7 @@ class MatrixCoreProp:
     strassen_levels: Annotated[int, Field(ge=0, le=8)] | None
     """The most Strassen levels of a product. None: 2 with full sources, 6 with lean ones."""
     thinned: Annotated[float, Field(gt=0)] | None
-    """With lean sources: neurons whose |μ| is beyond so many σ are left out of the sources (see `thinning`). None: none."""
+    """Leave neurons with |μ| beyond so many σ out of lean sources (see `thinning`). None: keep all."""
 
     name: ClassVar[str] = "matrix_core"
 

@@ -6,8 +6,9 @@
 r runs over the neurons of the layer where the source was born. P is how the present layer depends on them, and A how it
 depends on values correlated with them. M makes the slices κ_iij and κ_iii at birth equal to those of `cumulants`. A
 linear map acts only on the rows of A, P and M, and a ReLU scales them by its mean slope Φ. What a ReLU adds to this is
-the next source. A source may also have a `Spread`. Source: the third-cumulant propagation of the white-box estimation challenge's participants. `Third` is
-the interface that the chain uses. `Sources` keeps all of M, `lean_sources` most of it.
+the next source. A source may also have a `Spread`. Source: the third-cumulant propagation of the white-box estimation
+challenge's participants. `Third` is the interface that the chain uses. `Sources` keeps all of M, `lean_sources` most of
+it.
 Cost: 3 products of n×n matrices per source to carry it, and 3 per source for the slice κ_iij.
 """
 

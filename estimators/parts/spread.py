@@ -1,7 +1,7 @@
 """The part of a source of third cumulants that comes from the fourth cumulants' likeness to the covariance.
 
-A matrix core B is off its diagonal mostly λ·C, with C the covariance of the activations (see `matrix_core`). Then κ_iijk
-of the next pre-activations has the part λ·G_ii S_jk/6, and the ReLU turns it into
+A matrix core B is off its diagonal mostly λ·C, with C the covariance of the activations (see `matrix_core`). Then
+κ_iijk of the next pre-activations has the part λ·G_ii S_jk/6, and the ReLU turns it into
     κ_ijk += u_i C̃_jk + u_j C̃_ik + u_k C̃_ij,   u_i = w_i G_ii·λ/12,  C̃ = ½·(A·diag(x)·Pᵀ + P·diag(x)·Aᵀ),
 where A and P are those of the source that is born in the same layer (see `sources`), and x is its slope. A linear map
 acts on u, A and P; a ReLU scales them. Cost: no product of matrices.

@@ -1,9 +1,10 @@
 """How many neurons of a layer the sources of third cumulants have to keep.
 
 A neuron far from its threshold, |α| > 2.5 with α = μ/σ of its pre-activation, is nearly linear or nearly dead: it bends
-too little to be the hub of a source, and a dead one (α < −2.5) passes nothing of the older sources on. Shapes of a program are fixed, so the
-numbers must be known before the weights are. In a wide network α ~ N(0, c/(1 − c)), with c the correlation between the
-pre-activations of two independent inputs. It follows the arc-cosine kernel of Cho and Saul 2009,
+too little to be the hub of a source, and a dead one (α < −2.5) passes nothing of the older sources on. Shapes of a
+program are fixed, so the numbers must be known before the weights are. In a wide network α ~ N(0, c/(1 − c)), with c
+the correlation between the pre-activations of two independent inputs. It follows the arc-cosine kernel of Cho and Saul
+2009,
     c₁ = 0,   c_{l+1} = (√(1 − c²) + c·(π − arccos c))/π   at c = c_l.
 So the shares depend on the layer alone; each layer keeps the right number with the smallest |α|, or the largest α.
 Numbers are rounded up to a multiple of 64, so that Strassen's product can halve them.
