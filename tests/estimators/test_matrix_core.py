@@ -181,7 +181,8 @@ def test_cost_is_the_docstring_s(form: Literal["full", "lean"]) -> None:
     n, depth, lean = 128, 5, form == "lean"
     pairs, each = depth * (depth - 1) // 2, 2 if lean else 3
     carry, sliced = each * pairs - (depth - 1), each * (depth - 1) * (depth - 2) // 2
-    layers = 2 * (depth - 1) + depth - 2 + 2 * (depth - 1) + depth - 2
+    symmetric = 2 * (depth - 1) + 2 * (depth - 2)  # G and pairs, S and D: ½ + 1/32 of a product each
+    layers = 2 * (depth - 1) + depth - 2 + 2 * (depth - 1) + depth - 2 - (1 / 2 - 1 / 32) * symmetric
     contracted = 2 * (depth - 1) * (depth - 2) // 2
 
     def products(third_in_core: bool) -> float:

@@ -53,7 +53,7 @@ def test_symmetric_product_costs_little_more_than_half() -> None:
 def test_a_product_takes_the_cheapest_number_of_levels() -> None:
     costs = [metered_ratio(256, 256, 256, levels) for levels in range(7)]
     assert costs == sorted(costs, reverse=True), "more levels are allowed, never forced"
-    assert cheapest(16, 16, 16, 4) == 0
+    assert cheapest(8, 8, 8, 3) == 0
     assert cheapest(1024, 1024, 1024, 4) == 4
 
 

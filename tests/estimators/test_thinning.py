@@ -52,7 +52,7 @@ def test_a_thinned_chain_stays_near_the_whole_one() -> None:
     weights = draw(91, 48, 6).weights
     whole, thinned = (MatrixCoreProp(2, 8, "lean", False, 0, beyond) for beyond in (None, 2.5))
     sizes = [Thinning(48, 2.5).hubs(layer) for layer in range(1, 6)]
-    assert sizes[-1] < 44, "this test thins"
+    assert sizes[-1] <= 44, "this test thins"
     one, other = (in_double(chain.means, weights)[-1] for chain in (whole, thinned))
     assert 0 < np.mean((one - other) ** 2) < 1e-6
     shape = jax.ShapeDtypeStruct(weights.shape, jnp.float32)
