@@ -17,6 +17,9 @@ import numpy as np
 MOST_VALUES = 2_000_000
 """Values of a JSON document that is read whole."""
 
+LARGEST_SOURCE = 2**24
+"""Bytes of a file of a submission's code."""
+
 LARGEST_DIRECTORY = 2**20
 """Bytes of a zip archive's directory: some thousand members."""
 

@@ -315,6 +315,19 @@ def test_a_runaway_allocation_is_stopped_by_the_memory_limit(tmp_path):
     assert "1,500 MB" in prediction.failure.message
 
 
+def test_page_tables_count_as_memory(tmp_path):
+    """One byte read per 2 MB of a read-only mapping stays the zero page: only the tables grow."""
+    body = """
+        import mmap
+        m = mmap.mmap(-1, 3 * 2**39, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+        m.madvise(15)
+        sum(m[i] for i in range(0, len(m), 2**21))
+    """
+    (prediction,) = predict(estimator(body), tmp_path, mode="eager", memory_limit_mb=1000)
+    assert prediction.failure is not None
+    assert prediction.failure.code == "OUT_OF_MEMORY"
+
+
 def test_the_memory_limit_lets_ordinary_work_pass(tmp_path):
     (prediction,) = predict(
         estimator("out = out + (mlp.weights[0] @ mlp.weights[1]).sum()"), tmp_path, memory_limit_mb=4000

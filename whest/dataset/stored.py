@@ -28,7 +28,10 @@ class FileDataset:
     n_mlps: Count | None = None
 
     def load(self) -> Dataset:
-        path = Path(self.path).expanduser().resolve()
+        try:
+            path = Path(self.path).expanduser().resolve()
+        except RuntimeError as error:  # links that lead to each other
+            raise ConfigError(f"dataset.path={self.path} can't be opened ({error})") from None
         if not path.exists():
             raise ConfigError(f"dataset.path={self.path}: no such dataset; give a Parquet directory or an .npz file")
         return load_stored(path, self.split, self.range, self.n_mlps)

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whest.files import LARGEST_SOURCE, read_bounded
 from whest.host import PACKAGE
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ def code_hash(folder: Path) -> str:
 
 def hash_files(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(paths):
-        digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    for path in sorted(path for path in paths if path.is_file()):  # a pipe that is called a.py would be waited for
+        digest.update(f"{path.name}\0".encode() + read_bounded(path, LARGEST_SOURCE) + b"\0")
     return digest.hexdigest()
 
 
