@@ -186,7 +186,7 @@ def test_ctrl_c_ends_a_bake_with_one_sentence_and_no_clean_up(tmp_path: Path, en
     with subprocess.Popen(command, env=environment, cwd=tmp_path, **piped) as process:  # type: ignore[call-overload]
         try:
             deadline = time.monotonic() + PATIENCE_S
-            while not list(cache.glob("*")):
+            while not list(cache.glob("*.begun")):
                 assert process.poll() is None, process.communicate()
                 assert time.monotonic() < deadline, "it draws nothing"
                 time.sleep(0.02)
@@ -197,7 +197,7 @@ def test_ctrl_c_ends_a_bake_with_one_sentence_and_no_clean_up(tmp_path: Path, en
     assert process.returncode == 130
     assert err.splitlines() == ["whest: interrupted; the finished work is saved"]
     assert "a late end" not in out
-    assert list(cache.glob("*")), "what was drawn is kept"
+    assert list(cache.glob("*.begun")), "what was drawn is kept"
     assert not (tmp_path / "baked").exists()
 
 

@@ -114,7 +114,7 @@ def test_a_runs_layers_files_and_dataset_are_in_mlflow(whest: Whest, outputs: Pa
     assert [row["mlp"] for row in rows] == [row["mlp_name"] for row in report["results"]["per_mlp"]]
     more = {"budget_exhausted", "time_exhausted", "combined_budget_exhausted", "effective_compute", "traceback"}
     assert more | {"residual_wall_time_exhausted", "residual_wall_time_s"} <= set(rows[0])
-    assert rows[0]["per_layer_mse"] == pytest.approx(report["results"]["per_mlp"][0]["per_layer_mse"])
+    assert rows[0]["per_layer_mse"] == pytest.approx(report["results"]["per_mlp"][0]["per_layer_mse"], rel=1e-5)
     assert [row["final_layer_mse"] for row in rows] == pytest.approx(
         [row["final_layer_mse"] for row in report["results"]["per_mlp"]]
     )
