@@ -7,7 +7,7 @@ from typing import ClassVar
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Charge, Cost, Timing
 from whest.errors import UnprotectedError
-from whest.estimator.eager import WARM_AFTER_S, WARM_UP_RUNS
+from whest.estimator.eager import WARM_UP_RUNS
 from whest.isolation.messages import (
     WorkerFailedError,
     largest_answer,
@@ -82,7 +82,7 @@ class EagerProcessRunner(OneWorker):
         """
         if self._was_too_slow:
             return None
-        limits, started = self._world.limits, time.monotonic()
+        limits = self._world.limits
         extra_s = START_TIMEOUT_S if limits.setup_timeout_s is None else limits.setup_timeout_s
         for _ in range(WARM_UP_RUNS):
             limit = None if limits.wall_time_limit_s is None else limits.wall_time_limit_s + GRACE_S + extra_s
@@ -93,7 +93,7 @@ class EagerProcessRunner(OneWorker):
                     raise
                 self._was_too_slow = True
                 return self._ended(worker, error)
-            if reply.get("answered") is not True or time.monotonic() - started > WARM_AFTER_S:
+            if reply.get("answered") is not True:
                 break
             extra_s = 0.0
         return None
