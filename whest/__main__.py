@@ -102,5 +102,22 @@ def _fail(message: str, exit_code: int) -> None:
     raise SystemExit(exit_code)
 
 
+def program() -> None:
+    """`main` as a whole process.
+
+    After Ctrl-C it ends at once. JAX's threads are still at work then, and Python's own end could crash under them.
+    """
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code != INTERRUPTED:
+            raise
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(INTERRUPTED)
+
+
 if __name__ == "__main__":
-    main()
+    program()

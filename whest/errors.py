@@ -7,8 +7,8 @@ class WhestError(Exception):
     exit_code = 1
 
 
-class ConfigError(WhestError):
-    """The config is wrong; it is refused before any work starts."""
+class ConfigError(WhestError, ValueError):
+    """The config is wrong; it is refused before any work starts. A notebook may catch it as a ValueError."""
 
     exit_code = 2
 

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from whest import __version__
 from whest.config.build import Node, build_group, build_target
 from whest.config.devices import prepare_jax
-from whest.config.settings import GROUPS, TaskName, read_settings
+from whest.config.settings import GROUPS, ReportOptions, TaskName, read_settings
 from whest.document import CONFIG, PAGE, Json, protocol_hash
 from whest.errors import ConfigError
 from whest.host import code_version
@@ -69,6 +69,8 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
         "setup_timeout_s": settings.setup_timeout_s,
         "participant": settings.participant,
     }
+    names = build_target(ReportOptions, config["report"], "report").names
+    notes |= {"report_names": names} if names != "whest" else {}
     return Experiment(task, rule, tracking, notes, command, config)
 
 
@@ -83,6 +85,7 @@ def run(
 ) -> Report[CaseT, ScoreT]:
     """Config in, report out: the task yields cases, the rule scores them, the report is saved, drawn and tracked."""
     clock, task = Clock(), experiment.task
+    experiment.tracking.probe()
     keep_config(experiment.config, folder)
     cases, status = gather(task.cases(progress or SilentProgress()))
     score = task.score(experiment.rule, cases)
@@ -114,12 +117,16 @@ def gather(cases: Iterable[CaseT]) -> tuple[tuple[CaseT, ...], str]:
 
 def draw(report: AnyReport, folder: Path) -> None:
     """The run's pictures as PNG files."""
+    if report.never_ran:
+        return
     subject = f"{report.config['estimator']['name']} on {report.config['dataset']['name']}"
     save_figures(report.view.drawings(report), subject, folder / "figures")
 
 
 def save_run_page(report: AnyReport, folder: Path) -> None:
     """Write report.html beside report.json. If that fails, warn only: the report is already saved."""
+    if report.never_ran:
+        return
     try:
         document = report.to_json()
         parts = report.view.page(document, report)
@@ -177,6 +184,7 @@ def run_config(experiment: AnyExperiment, cases: Sequence[Any]) -> Json:
         "task": task.name,
         "flop_budget": task.limits.budget,
         "lambda_flops_per_second": task.limits.lam,
+        "lambda_has_effect": spec.mode != "traced",
         "wall_time_limit_s": task.limits.wall_time_limit_s,
         "residual_wall_time_limit_s": task.limits.residual_wall_time_limit_s,
         **experiment.notes,

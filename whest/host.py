@@ -5,6 +5,7 @@ import platform
 import socket
 import subprocess
 import sys
+import sysconfig
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +14,11 @@ from whest.document import HostJson
 
 PACKAGE = Path(__file__).parent
 """The folder of whest's own code."""
+
+STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
+
+SKIP_PROBES = "WHEST_SKIP_HARDWARE_FALLBACK_PROBES"
+"""WhestBench's variable: no other program is started to learn about the machine."""
 
 HOME = PACKAGE.parent
 """The checkout, or the folder of installed packages."""
@@ -72,16 +78,17 @@ def code_version() -> str | None:
 
 
 def is_users_code(filename: str) -> bool:
-    """Whether a traceback's frame is in the user's own file: not in whest and not in an installed library."""
+    """Whether a traceback's frame is in the user's own file: not in whest, in a library or in Python itself."""
     path = Path(filename)
-    return "site-packages" not in path.parts and not path.is_relative_to(PACKAGE)
+    library = "site-packages" in path.parts or path.is_relative_to(STANDARD_LIBRARY) or filename.startswith("<")
+    return not library and not path.is_relative_to(PACKAGE)
 
 
 def _cpu_brand() -> str | None:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
-        return platform.processor() or None
+        return None if os.environ.get(SKIP_PROBES) else platform.processor() or None  # may start `uname`
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
 
 

@@ -171,7 +171,34 @@ def test_a_bake_that_can_not_be_is_refused_at_once(
     assert not list((tmp_path / "outputs").rglob("*.npz"))
 
 
-# Killed and resumed
+# Stopped, killed and resumed
+
+
+ENDS_LATE = "import atexit; atexit.register(print, 'a late end'); from whest.__main__ import program; program()"
+"""The command line in a process that would say so if Python's own clean-up ran, which crashed under JAX's threads."""
+
+
+def test_ctrl_c_ends_a_bake_with_one_sentence_and_no_clean_up(tmp_path: Path, environment: dict[str, str]) -> None:
+    cache = tmp_path / "outputs" / "cache" / "truth"
+    words = [*TINY[:-1], "dataset.n_mlps=3", "truth.n_samples=10000000000", f"output={tmp_path / 'baked'}"]
+    command = [sys.executable, "-c", ENDS_LATE, *words, f"outputs_dir={tmp_path / 'outputs'}"]
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, cwd=tmp_path, **piped) as process:  # type: ignore[call-overload]
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while not list(cache.glob("*.begun")):
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline, "it draws nothing"
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+    assert process.returncode == 130
+    assert err.splitlines() == ["whest: interrupted; the finished work is saved"]
+    assert "a late end" not in out
+    assert list(cache.glob("*.begun")), "what was drawn is kept"
+    assert not (tmp_path / "baked").exists()
 
 
 def bake_process(outputs: Path, output: Path, environment: dict[str, str], n_samples: int) -> "subprocess.Popen[bytes]":

@@ -204,7 +204,7 @@ def test_knobs_of_an_estimator_are_checked_under_its_key() -> None:
     create(budget_fraction=0.5, seed=0)
     with pytest.raises(ConfigError, match=r"estimator\.budget_fraction must be .* got 2"):
         create(budget_fraction=2, seed=0)
-    with pytest.raises(ConfigError, match=r"estimator\.seed is missing"):
+    with pytest.raises(ValueError, match=r"estimator\.seed is missing"):  # a notebook's own handler catches it
         create(budget_fraction=0.5)
     with pytest.raises(ConfigError, match=r"estimator\.n_samples is not a key .*budget_fraction, seed"):
         create(budget_fraction=0.5, seed=0, n_samples=9)

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from whest.display.console import open_console
-from whest.notation import figure, plus_minus
+from whest.notation import count, figure, plus_minus
+from whest.tasks.whitebox.page import against_sampling
 from whest.truth.cache import read_entry
 
 Whest = Callable[..., Any]
@@ -52,6 +53,24 @@ def test_a_figure_has_three_digits_and_none_is_a_dash() -> None:
     assert (figure(0.00012345), figure(6.8e10), figure(0.0), figure(None)) == ("0.000123", "6.8e+10", "0", "–")
 
 
+def test_one_thing_is_not_many() -> None:
+    assert (count(1, "MLP"), count(2, "MLP"), count(0, "MLP")) == ("1 MLP", "2 MLPs", "0 MLPs")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (1.0, "level with plain sampling"),
+        (1.2, "level with plain sampling"),
+        (0.81, "level with plain sampling"),
+        (0.5, "better than plain sampling"),
+        (2.0, "worse than plain sampling"),
+    ],
+)
+def test_a_sampler_is_level_with_sampling(ratio: float, words: str) -> None:
+    assert against_sampling(ratio) == words
+
+
 def test_a_console_that_is_no_terminal_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
     console = open_console()
     assert isinstance(console, Console)
@@ -80,6 +99,8 @@ def test_the_text_says_what_the_report_says(whest: Whest) -> None:
         assert value == pytest.approx(results[name], abs=0.51 * last_digit)
         assert error == pytest.approx(results[f"{name}_se"], abs=0.51 * last_digit)
     assert "mean_prop on fresh: 2 MLPs of 16x3, budget 1e+04 FLOPs, λ 1e+11" in out
+    assert "no effect: traced" in out
+    assert outcome.report["run_config"]["lambda_has_effect"] is False
     assert f"{results['mean_compute_utilization']:.2%}" in out
     assert f"multiplier {results['mean_score_multiplier']:.3g}" in out
     assert f"{results['ratio_to_sampling']:.3g}x" in out

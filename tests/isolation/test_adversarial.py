@@ -288,6 +288,18 @@ def test_a_predict_that_never_returns_is_killed_at_the_wall_limit(body, tmp_path
         assert score(prediction, wall_time_limit_s=1.0).flags.time_exhausted
 
 
+def test_the_wall_limit_governs_warm_up_calls(tmp_path):
+    """A warm-up call may take longer than a set-up; one that never ends is too slow, on this MLP and the next."""
+    slow = estimator("if mlp.name == 'warm-up' and not hasattr(self, 'warm'):\n    self.warm = time.sleep(5)")
+    (answered,) = predict(slow, tmp_path, mode="eager", wall_time_limit_s=20.0, setup_timeout_s=4.0)
+    assert answered.failure is None
+    assert answered.means is not None
+    endless = estimator("time.sleep(600)")
+    for prediction in predict(endless, tmp_path, 2, mode="eager", wall_time_limit_s=1.0, setup_timeout_s=4.0):
+        assert prediction.failure is None
+        assert score(prediction, wall_time_limit_s=1.0).flags.time_exhausted
+
+
 @pytest.mark.parametrize("mode", ["traced", "eager"])
 def test_a_setup_that_never_returns_fails_every_mlp_once(mode, tmp_path):
     source = estimator("pass", setup="time.sleep(600)")

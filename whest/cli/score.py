@@ -27,8 +27,8 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
     print_report(report, folder, console, show_cases=read_settings(config).show_mlps)
     if report.meta.status == "interrupted":
         raise KeyboardInterrupt  # everything is saved; this stops a sweep too
-    if report.has_errors:
-        raise JobFailedError("the estimator failed: see the report")
+    if report.problem is not None:
+        raise JobFailedError(report.problem)
     if point and report.score.score is not None:
         keep_point(folder, point, report)
     return report.score.score

@@ -79,7 +79,9 @@ def _checked(target: Any, values: Mapping[str, Any], key: str) -> dict[str, Any]
     try:
         checked = model(**values)
     except ValidationError as error:
-        raise ConfigError(_explain(error, key)) from None
+        causes = [problem.get("ctx", {}).get("error") for problem in error.errors()]
+        own = next((cause for cause in causes if isinstance(cause, ConfigError)), None)
+        raise own or ConfigError(_explain(error, key)) from None
     for name, value in values.items():
         if isinstance(value, bool) and not isinstance(getattr(checked, name), bool):
             raise ConfigError(f"{_join(key, name)} must be a number, got {value!r}")

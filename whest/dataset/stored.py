@@ -67,7 +67,7 @@ def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int
         depth=header.stated.depth,
         protocol_version=header.protocol.version,
         rows=tuple(row for row, _ in kept.values()),
-        seed=header.stated.seed,
+        seed=header.stated.seed if header.stated.seed is not None else header.stated.root_seed,
         path=str(path),
         split=header.stated.split,
         source=StoredWeights(stored, {index: fingerprint for index, (_, fingerprint) in kept.items()}),

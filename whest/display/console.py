@@ -26,6 +26,9 @@ def say(sentence: str) -> None:
 
 def print_report(report: AnyReport, folder: Path, console: Console, show_cases: bool) -> None:
     view, unit = report.view, report.score.by_case.unit
+    if report.never_ran:  # its one error is the command's last line
+        _print_places(report, folder, console)
+        return
     console.print()
     console.print(view.title(report))
     if report.score.score is None:
@@ -33,7 +36,7 @@ def print_report(report: AnyReport, folder: Path, console: Console, show_cases: 
     else:
         _print_figures(report, console)
     for complaint in view.complaints(report):
-        console.print(complaint)
+        console.print(complaint, soft_wrap=True)
     if show_cases:
         _print_cases(report, console)
     _print_places(report, folder, console)

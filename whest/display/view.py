@@ -44,7 +44,10 @@ class View(ABC, Generic[R]):
     def case_table(self, report: R) -> tuple[Sequence[str], list[Sequence[str]]]: ...
 
     @abstractmethod
-    def case_figures(self, report: R) -> list[Json]: ...
+    def case_figures(self, document: Json) -> list[Json]: ...
+
+    @abstractmethod
+    def series(self, document: Json) -> dict[str, Sequence[float]]: ...
 
     @abstractmethod
     def save_files(self, report: R, folder: Path) -> None: ...
@@ -73,7 +76,7 @@ class View(ABC, Generic[R]):
         """One row per case, with the case's name as index; figures as numbers."""
         from pandas import DataFrame
 
-        frame = DataFrame(self.case_figures(report))
+        frame = DataFrame(self.case_figures(report.to_json()))
         return frame.set_index(frame.columns[0]) if len(frame) else frame
 
     def pictures(self, report: R) -> "Pictures":
@@ -82,7 +85,7 @@ class View(ABC, Generic[R]):
 
     def _headline_rows(self, report: R) -> list[Row]:
         score = report.score
-        if score.score is None:
+        if score.score is None or report.never_ran:
             return []
         headline = ("score", plus_minus(score.score, score.score_se), f"{score.direction} is better")
         return [headline, *self.rows(report)]

@@ -80,9 +80,13 @@ class ExamView(View[ExamReport]):
             shown.append([*map(escape, [*marks, *texts]), row.get("error_code", "")])
         return ["question", "family", "", *["prefix", "answer", "given"] * report.reveal, "failure"], shown
 
-    def case_figures(self, report: ExamReport) -> list[Json]:
+    def series(self, document: Json) -> dict[str, Sequence[float]]:
+        losses = document["results"]["training"]["losses"]
+        return {"training_bits_per_byte": [bits for _, bits in losses if bits is not None]}
+
+    def case_figures(self, document: Json) -> list[Json]:
         left_out = ("error", "traceback", "prefix")
-        rows = report.to_json()["results"]["per_case"]
+        rows = document["results"]["per_case"]
         return [
             {name: row[name] for name in row if name not in left_out} | {"error_code": row.get("error_code", "")}
             for row in rows

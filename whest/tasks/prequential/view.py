@@ -86,11 +86,15 @@ class PrequentialView(View[PrequentialReport]):
         ]
         return ("block", "bits per byte", "FLOPs", "wall s"), rows
 
-    def case_figures(self, report: PrequentialReport) -> list[Json]:
-        return [
-            {"block": case.name, "bpb": report.block_bpb(case), "flops_used": case.flops, "n_bytes": case.n_bytes}
-            for case in report.blocks
-        ]
+    def series(self, document: Json) -> dict[str, Sequence[float]]:
+        """One value per block: there are thousands of batches."""
+        rows = document["results"]["per_case"]
+        return {"block_bpb": [row["bpb"] for row in rows if row["bpb"] is not None]}
+
+    def case_figures(self, document: Json) -> list[Json]:
+        names = ("bpb", "flops_used", "n_bytes", "wall_time_s")
+        rows = document["results"]["per_case"]
+        return [{"block": row["case_name"], **{name: row[name] for name in names}} for row in rows]
 
     def save_files(self, report: PrequentialReport, folder: Path) -> None:
         save_manifest(report, folder)

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from whest.document import Json, case_score, has_failed
-from whest.notation import figure, plus_minus
+from whest.notation import count, figure, plus_minus
 from whest.page.blocks import Block, Cell, Column, Fact, Gauge, Picture, Table, Text
 from whest.page.charts import new_figure
 from whest.page.drawing import draw_case_scores
@@ -14,6 +14,8 @@ from whest.tasks.whitebox.answers import answer_blocks
 from whest.tasks.whitebox.figures import Answers, draw_layer_error
 
 MAX_ROWS = 1000
+LEVEL = 1.25
+"""The largest ratio of errors, either way, that is called level."""
 
 FAILED = {
     "whest": "A failed MLP gets the score of all zeros, with multiplier 1.",
@@ -51,8 +53,9 @@ def _subtitle(document: Json) -> str:
     config, n_done = document["run_config"], len(document["results"]["per_mlp"])
     started = datetime.fromisoformat(document["run_meta"]["run_started_at_utc"])
     return (
-        f"{n_done} MLPs of {config['width']}×{config['depth']} · {config['round']} · "
-        f"budget {config['flop_budget']:.3g} FLOPs, λ {config['lambda_flops_per_second']:.3g} · "
+        f"{count(n_done, 'MLP')} of {config['width']}×{config['depth']} · {config['round']} · "
+        f"budget {config['flop_budget']:.3g} FLOPs, "
+        f"λ {config['lambda_flops_per_second']:.3g}{lambda_words(config)} · "
         f"{started:%-d %B %Y, %H:%M} UTC"
     )
 
@@ -64,13 +67,13 @@ def _notices(document: Json) -> list[Block]:
     if "imported" in document:
         notices += _import_notices(document["imported"])
     if document["run_meta"]["status"] == "interrupted":
-        done = len(results["per_mlp"])
-        notices.append(Text(f"Interrupted after {done} of {n_asked} MLPs: all figures are over these.", "warn"))
+        done, asked = len(results["per_mlp"]), count(n_asked, "MLP")
+        notices.append(Text(f"Interrupted after {done} of {asked}: all figures are over these.", "warn"))
     if results["n_failed_mlps"]:
         words = failure_words(results["failure_breakdown"])
         notices.append(
             Text(
-                f"{results['n_failed_mlps']} of {len(results['per_mlp'])} MLPs failed ({words}). "
+                f"{results['n_failed_mlps']} of {count(len(results['per_mlp']), 'MLP')} failed ({words}). "
                 f"{FAILED.get(document['run_config']['scoring']['name'], '')}",
                 "bad",
             )
@@ -92,7 +95,7 @@ def _note(results: Json) -> str:
         return "No MLP was finished, or a figure is not finite."
     error = results.get("score_se", results.get("adjusted_final_layer_score_se"))
     spread = "± one standard error" if error is not None else "no error bar, because there is only one MLP"
-    return f"mean over {len(results['per_mlp'])} MLPs, {spread}"
+    return f"mean over {count(len(results['per_mlp']), 'MLP')}, {spread}"
 
 
 def _facts(document: Json) -> list[Fact]:
@@ -108,14 +111,25 @@ def _facts(document: Json) -> list[Fact]:
     ]
     ratio = results.get("ratio_to_sampling")
     if ratio is not None:
-        words = "better than" if ratio < 1 else "worse than"
-        facts.append(Fact("against sampling", f"{ratio:.3g}×", f"{words} plain sampling with the same compute"))
+        facts.append(Fact("against sampling", f"{ratio:.3g}×", f"{against_sampling(ratio)} with the same compute"))
     walls = [row["wall_time_s"] for row in results["per_mlp"]]
     compiled = f"compiled in {results['compile_time_s']:.2g} s"
     facts.append(Fact("time", f"{sum(walls) / len(walls):.3g} s per MLP", compiled))
     failed = results["n_failed_mlps"]
     facts.append(Fact("failed MLPs", f"{failed} of {len(walls)}", "", "bad" if failed else "plain"))
     return facts
+
+
+def lambda_words(config: Json) -> str:
+    """What to know of λ beside its value. Older reports don't tell."""
+    return "" if config.get("lambda_has_effect", True) else " (no effect: traced, so no residual time)"
+
+
+def against_sampling(ratio: float) -> str:
+    """The ratio in words. Over a few MLPs two samplers of one variance differ by a quarter."""
+    if 1 / LEVEL <= ratio <= LEVEL:
+        return "level with plain sampling"
+    return f"{'better' if ratio < 1 else 'worse'} than plain sampling"
 
 
 def _rule_facts(results: Json) -> list[Fact]:
@@ -169,7 +183,7 @@ def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
         ),
         Picture(
             by_mlp,
-            f"{label} of {len(results['per_mlp'])} MLPs in order, from {figure(low)} to {figure(high)}.",
+            f"{label} of {count(len(results['per_mlp']), 'MLP')} in order, from {figure(low)} to {figure(high)}.",
             f"Each MLP's {label}, from {figure(low)} to {figure(high)}.",
         ),
     ]
