@@ -405,7 +405,7 @@ def test_a_console_that_speaks_ascii_only_does_not_spoil_the_run(whest: Whest, m
     assert b"zeros on fresh" in written.getvalue()
 
 
-SLOW_TRUTH = ["dataset=fresh", "dataset.width=64", "dataset.depth=3", "seed=5", "truth=plain", "truth.n_samples=400000"]
+SLOW_TRUTH = ["dataset=fresh", "dataset.width=64", "dataset.depth=3", "seed=5", "truth=plain", "truth.n_samples=50000"]
 
 
 def test_ctrl_c_keeps_the_finished_mlps(interrupt: Whest) -> None:
@@ -430,7 +430,7 @@ def test_ctrl_c_keeps_the_finished_mlps(interrupt: Whest) -> None:
 
 def test_ctrl_c_stops_a_whole_sweep(interrupt: Whest) -> None:
     outcome = interrupt(
-        "-m", *SLOW_TRUTH, "dataset.n_mlps=12", "estimator=zeros,mean_prop", "tracking=none", n_truths=2
+        "-m", *SLOW_TRUTH, "dataset.n_mlps=500", "estimator=zeros,mean_prop", "tracking=none", n_truths=2
     )
     assert outcome.exit_code == 130, outcome.err
     assert (outcome.sweep / "0" / "report.json").exists()

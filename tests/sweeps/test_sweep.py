@@ -115,10 +115,8 @@ def assert_one_of_three_failed(outcome: Any, outputs: Path) -> None:
     assert (parent_files(parent) / "sweep.csv").exists()
 
 
-def test_a_failing_estimator_is_in_the_table_and_hides_no_other(
-    whest_process: Whest, outputs: Path, tmp_path: Path
-) -> None:
-    outcome = whest_process(*SWEEP, "estimator=file", "isolation=none", write_estimators(tmp_path))
+def test_a_failing_estimator_is_in_the_table_and_hides_no_other(whest: Whest, outputs: Path, tmp_path: Path) -> None:
+    outcome = whest(*SWEEP, "estimator=file", "isolation=none", write_estimators(tmp_path))
     assert_one_of_three_failed(outcome, outputs)
 
 
@@ -133,8 +131,8 @@ def test_a_wrong_config_in_one_job_is_in_the_table_and_hides_no_other(whest: Whe
     assert "sweep of 3 jobs" in outcome.out
 
 
-def test_a_sweep_that_cannot_be_composed_leaves_no_run_open(whest_process: Whest, outputs: Path) -> None:
-    outcome = whest_process(*SWEEP, "estimator=zeros", "estimator.foo=1,2")
+def test_a_sweep_that_cannot_be_composed_leaves_no_run_open(whest: Whest, outputs: Path) -> None:
+    outcome = whest(*SWEEP, "estimator=zeros", "estimator.foo=1,2")
     assert outcome.exit_code == 2
     assert "estimator.foo is not a key" in outcome.err
     if (outputs / "mlflow.db").exists():

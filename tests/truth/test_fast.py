@@ -234,7 +234,7 @@ def test_intervals_cover_an_independent_truth(width, depth, points, n_replicates
     for mlp in small_mlps(width, depth, 200):
         truth = draw(FastTruth(n_replicates * points), mlp)
         stream = np.random.SeedSequence(mlp.seed + 1)  # independent of the intervals' own samples
-        precise = draw(FastTruth(400_000), MLP(mlp.weights, mlp.seed, mlp.name, stream))
+        precise = draw(FastTruth(100_000), MLP(mlp.weights, mlp.seed, mlp.name, stream))
         error = np.hypot(truth.standard_errors.astype(float), precise.standard_errors.astype(float))
         quantile = stats.t.ppf(0.975, truth.n_replicates - 1)
         inside = np.abs(truth.means.astype(float) - precise.means) <= quantile * error
