@@ -4,7 +4,6 @@ import os
 import platform
 import socket
 import subprocess
-import sys
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,18 +12,6 @@ from whest.document import HostJson
 
 PACKAGE = Path(__file__).parent
 """The folder of whest's own code."""
-
-HOME = PACKAGE.parent
-"""The checkout, or the folder of installed packages."""
-
-
-def leave_working_folder(paths: list[str]) -> None:
-    """Take off the entry that `python -m` puts first, the working folder, unless whest itself is there.
-
-    PYTHONPATH=. puts it back for a person who wants it.
-    """
-    if paths and not sys.flags.safe_path and Path(paths[0] or ".").resolve() == Path.cwd().resolve() != HOME.resolve():
-        del paths[0]
 
 
 @cache

@@ -77,7 +77,7 @@ class Annotated:
 
 
 class Unresolved:
-    def __init__(self, rank: "OnlyForTheTypeChecker") -> None:  # type: ignore[name-defined]  # noqa: F821
+    def __init__(self, rank: "OnlyForTheTypeChecker") -> None:  # type: ignore[name-defined]
         self.rank = rank
 
 

@@ -89,7 +89,8 @@ def _annotations(target: Any) -> dict[str, Any]:
     if is_dataclass(target):
         return get_type_hints(target, include_extras=True)
     try:
-        hints = get_type_hints(target.__init__ if isinstance(target, type) else target, include_extras=True)
+        made_by = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
+        hints = get_type_hints(made_by, include_extras=True)
     except (NameError, TypeError):  # a name that only a type checker imports: nothing to check against
         return {}
     parameters = inspect.signature(target).parameters.values()

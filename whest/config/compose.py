@@ -1,6 +1,5 @@
 """Compose a config with Hydra: from the words of the command line to plain data."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from whest.config.commands import command_line
 from whest.config.folders import file_beside
+from whest.config.jobs import JOBS
 from whest.config.sources import config_folder as config_folder
 from whest.config.sources import guard_folders as guard_folders
+from whest.config.words import written_out
 from whest.errors import ConfigError
+from whest.notation import short_path
 
 
 def _beside(name: str) -> str:
@@ -32,13 +35,29 @@ def _file_stem(*, _parent_: DictConfig) -> str:
     return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem
 
 
+def _job_lines() -> str:
+    """`${jobs:}`: a line per job, for --help."""
+    return "".join(f"  {name:<12} {job.summary}\n" for name, job in JOBS.items())
+
+
+OmegaConf.register_new_resolver("jobs", _job_lines, replace=True)
 OmegaConf.register_new_resolver("beside", _beside, replace=True)
 OmegaConf.register_new_resolver("file_stem", _file_stem, replace=True)
 
 
 def command_of(overrides: Sequence[str]) -> str:
-    """The command line with these words, quoted for a shell."""
-    return shlex.join(["python", "-m", "whest", *overrides])
+    """The command line with these words, and with the config folders that they need."""
+    return command_line([*(word for word in _folder_words() if word not in overrides), *overrides])
+
+
+def _folder_words() -> list[str]:
+    """The words that gave the config in force its folders: --config-dir is a flag, and no override."""
+    if not HydraConfig.initialized():
+        return []
+    config = HydraConfig.get()
+    given = [Path(source.path) for source in config.runtime.config_sources if source.provider == "command-line"]
+    flags = [word for folder in given for word in ("--config-dir", str(short_path(folder)))]
+    return [*flags, *(word for word in config.overrides.hydra if word.lstrip("+").startswith("hydra.searchpath="))]
 
 
 def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]:
@@ -47,7 +66,7 @@ def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]
     GlobalHydra.instance().clear()
     guard_folders()
     with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        config = hydra_compose("config", [*words, *own], return_hydra_config=True)
+        config = hydra_compose("config", [*written_out(words), *own], return_hydra_config=True)
     HydraConfig.instance().set_config(config)
     with open_dict(config):
         config.pop("hydra")

@@ -1,5 +1,6 @@
 """Optional packages of pyproject.toml: what needs them, and the command that installs them."""
 
+import importlib.util
 import re
 from dataclasses import dataclass
 
@@ -24,6 +25,13 @@ EXTRAS = {
 
 PLUGIN = re.compile(r"hydra/(launcher|sweeper)/(joblib|submitit|ray|optuna)")
 """The config of a Hydra plugin, which is found only if the plugin is installed."""
+
+
+def can_import(extra: Extra) -> bool:
+    try:
+        return importlib.util.find_spec(extra.module) is not None
+    except ModuleNotFoundError:  # not even its package
+        return False
 
 
 def installing(extra: str) -> str:

@@ -41,8 +41,8 @@ def check_required(
     missing = [name for name in require if not protections.get(name)]
     if "memory" in missing and memory_limit_mb is None:
         raise UnprotectedError(
-            f"isolation.require={','.join(require)} has memory, and memory_limit_mb is not set: add memory_limit_mb=4000; "
-            "isolation.require=[] runs without, if you trust the code"
+            f"isolation.require={','.join(require)} has memory, and memory_limit_mb is not set: add "
+            "memory_limit_mb=4000; isolation.require=[] runs without, if you trust the code"
         )
     if missing:
         raise UnprotectedError(

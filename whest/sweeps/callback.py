@@ -7,13 +7,20 @@ in the same folder. Finished jobs are recognised by the hash of their point (`wh
 import hashlib
 import json
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import OmegaConfBaseException
 
 from whest.sweeps.resume import SWEEP_FILE
 from whest.tracking.parents import close_parent, reopen_parent
@@ -38,6 +45,10 @@ class OpenSweep:
 
 _OPEN: list[OpenSweep] = []
 """The sweeps of this process that are not finished."""
+_REFUSED: list[Path] = []
+"""The folders of sweeps that Hydra will refuse before their first job."""
+_FINISHED: list["SweepRow"] = []
+"""The rows of the sweeps that ended in this process, until they are asked for."""
 
 
 class SweepCallback(Callback):
@@ -45,6 +56,9 @@ class SweepCallback(Callback):
 
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         if config.job != "score":
+            return
+        if not can_begin(config):
+            _REFUSED.append(Path(config.hydra.sweep.dir).absolute())
             return
         words = sweep_words(config)
         folder, lock = take_folder(config, words)
@@ -56,7 +70,25 @@ class SweepCallback(Callback):
             _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={reopen_parent(tracking, 'sweep', folder)}")
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        finish_open_sweep()
+        _FINISHED.extend(finish_open_sweep())
+
+
+def can_begin(config: DictConfig) -> bool:
+    """Whether every job composes and the sweep's folder can be made. If not, Hydra's own error follows at once.
+
+    It comes after this callback, so a sweep that is refused must find nothing here to leave behind.
+    """
+    loader = GlobalHydra.instance().config_loader()
+    try:
+        Path(config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
+        if str(config.hydra.sweeper._target_).endswith(".BasicSweeper"):
+            swept = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
+            words = OverridesParser.create(config_loader=loader).parse_overrides([*swept, *config.hydra.overrides.task])
+            for overrides in chain.from_iterable(BasicSweeper.split_arguments(words, None)):
+                loader.load_sweep_config(config, list(overrides))
+    except (HydraException, OmegaConfBaseException, OSError):
+        return False
+    return True
 
 
 def sweep_words(config: DictConfig) -> str:
@@ -122,17 +154,28 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "\\'") + "'"
 
 
-def finish_open_sweep(is_interrupted: bool = False) -> None:
-    """Write the sweep's table, figures and page, print it and log it. Does nothing if that was done before."""
+def finish_open_sweep(is_interrupted: bool = False) -> list["SweepRow"]:
+    """Write the sweep's table, figures and page, print it and log it; once. Returns the rows."""
+    while _REFUSED:
+        _discard(_REFUSED.pop())
+    rows = [_FINISHED.pop(0) for _ in range(len(_FINISHED))]
     while _OPEN:
         sweep = _OPEN.pop()
         try:
-            _finish(sweep, is_interrupted)
+            rows += _finish(sweep, is_interrupted)
         finally:
             sweep.lock.release()
+    return rows
 
 
-def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
+def _discard(folder: Path) -> None:
+    """Remove what Hydra wrote for a sweep without jobs. Other files in its folder stay."""
+    (folder / "multirun.yaml").unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
     from whest.sweeps.table import read_sweep, write_table
 
     folder, tracking = sweep.folder, sweep.tracking
@@ -153,6 +196,7 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
         is_failed = any(row.status == "failed" for row in rows)
         status = "KILLED" if is_interrupted else "FAILED" if is_failed else "FINISHED"
         _log_sweep(tracking, parent, rows, folder, status)
+    return rows
 
 
 def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> dict[int, dict[str, Any]]:

@@ -1,6 +1,5 @@
 """Checks of Python, of the required packages and of the optional ones."""
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -11,7 +10,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from whest.checks.finding import Finding
-from whest.config.extras import EXTRAS, installing
+from whest.config.extras import EXTRAS, Extra, can_import, installing
 
 NEEDED_PYTHON = (3, 11)
 INSTALL = "make setup, or pip install -c constraints.txt -e ."
@@ -55,19 +54,13 @@ def _is_installed(name: str) -> bool:
     return True
 
 
-def _can_import(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # not even its package
-        return False
+def _state(name: str, extra: Extra) -> str:
+    return "installed" if can_import(extra) else f"absent ({installing(name)})"
 
 
 def check_options(peer: Path) -> list[Finding]:
     """Optional packages and programs. Only some commands need them, so a missing one is no problem."""
-    found = [
-        Finding(name, "ok", f"{'installed' if _can_import(extra.module) else f'absent ({installing(name)})'}: {extra.use}")
-        for name, extra in EXTRAS.items()
-    ]
+    found = [Finding(name, "ok", f"{_state(name, extra)}: {extra.use}") for name, extra in EXTRAS.items()]
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or os.environ.get("CHROMIUM")
     found.append(Finding("Chromium", "ok", f"{browser or 'absent (make system-deps)'}: tests and pictures of pages"))
     is_installed = (peer / "bin" / "python").exists()
