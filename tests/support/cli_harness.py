@@ -79,6 +79,11 @@ class Outcome:
         with closing(sqlite3.connect(self.outputs / "mlflow.db")) as store:
             return dict(store.execute("select name, status from runs"))
 
+    def mlflow_tags(self) -> dict[str, str]:
+        """The tags of all runs together."""
+        with closing(sqlite3.connect(self.outputs / "mlflow.db")) as store:
+            return dict(store.execute("select key, value from tags"))
+
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")

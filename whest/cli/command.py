@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -89,7 +88,7 @@ def task_function(config: DictConfig) -> float | None:
         raise
     finally:
         if not leaves_files and is_alone:
-            discard(folder, Path(hydra_config.output_subdir or ".hydra"))
+            discard(folder, Path(hydra_config.output_subdir or ".hydra"), Path(config.get("outputs_dir", ".")))
 
 
 def require_folder(outputs_dir: Path) -> None:
@@ -104,13 +103,14 @@ def _cannot_write(error: OSError) -> str:
     return f"{error.filename} can't be written ({error.strerror}): choose another outputs_dir or hydra.run.dir"
 
 
-def discard(folder: Path, notes: Path) -> None:
+def discard(folder: Path, notes: Path, outputs: Path) -> None:
     """Remove the folder that Hydra made for a run that never began. Other files in it stay."""
+    from whest.files import remove_empty
+
     shutil.rmtree(folder / notes, ignore_errors=True)
     for name in ("whest.log", "config.yaml"):
         (folder / name).unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()
+    remove_empty(folder, outputs)
 
 
 def run_command_line() -> None:

@@ -33,7 +33,7 @@ def compare_command(command: str, name: str, mode: str) -> str | None:
     words = words_of(command)
     chosen = [word for word in words if _group(word) == "estimator"]
     entrant = _entrant(chosen, name)
-    if entrant is None or not words or mode == "flopscope":
+    if entrant is None or not command or mode == "flopscope":
         return None
     other = "mean_prop" if entrant.split()[0] == "cov_prop" else "cov_prop"
     others = other if mode == "traced" else f"{other} mode={mode}"  # another mode would be another protocol

@@ -57,7 +57,12 @@ def _folder_words() -> list[str]:
     config = HydraConfig.get()
     given = [Path(source.path) for source in config.runtime.config_sources if source.provider == "command-line"]
     flags = [word for folder in given for word in ("--config-dir", str(short_path(folder)))]
-    return [*flags, *(word for word in config.overrides.hydra if word.lstrip("+").startswith("hydra.searchpath="))]
+    return [*flags, *_searchpath_words()]
+
+
+def _searchpath_words() -> list[str]:
+    typed = HydraConfig.get().overrides.hydra if HydraConfig.initialized() else []
+    return [word for word in typed if word.lstrip("+").startswith("hydra.searchpath=")]
 
 
 def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]:
@@ -75,10 +80,10 @@ def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]
 
 def recompose(overrides: Sequence[str]) -> dict[str, Any]:
     """Compose another config inside a job, with the same search path. The job's own config is restored after it."""
-    before = HydraConfig.instance().cfg
+    before, words = HydraConfig.instance().cfg, [*overrides, *_searchpath_words()]
     loader = GlobalHydra.instance().config_loader()
     try:
-        config = loader.load_configuration("config", list(overrides), run_mode=RunMode.RUN)
+        config = loader.load_configuration("config", words, run_mode=RunMode.RUN)
         HydraConfig.instance().set_config(config)
         with open_dict(config):
             config.pop("hydra")
@@ -96,7 +101,8 @@ def typed_words() -> list[str]:
 
 def choices(group: str) -> list[str]:
     """The choices of a config group, with the user's own configs."""
-    found: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
+    loader = GlobalHydra.instance().config_loader()
+    found: list[str] = loader.get_group_options(group, config_name="config", overrides=_searchpath_words())
     return sorted(found)
 
 

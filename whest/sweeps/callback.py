@@ -7,7 +7,6 @@ in the same folder. Finished jobs are recognised by the hash of their point (`wh
 import hashlib
 import json
 import logging
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -40,13 +39,14 @@ class OpenSweep:
     folder: Path
     words: str
     lock: FileLock
+    outputs: Path
     tracking: MlflowTracking | None
 
 
 _OPEN: list[OpenSweep] = []
 """The sweeps of this process that are not finished."""
-_REFUSED: list[Path] = []
-"""The folders of sweeps that Hydra will refuse before their first job."""
+_PARENTLESS: list[OpenSweep] = []
+"""Those among them whose parent run is made with their first job."""
 _FINISHED: list["SweepRow"] = []
 """The rows of the sweeps that ended in this process, until they are asked for."""
 
@@ -57,36 +57,60 @@ class SweepCallback(Callback):
     def on_multirun_start(self, config: DictConfig, **kwargs: Any) -> None:
         if config.job != "score":
             return
-        if not can_begin(config):
-            _REFUSED.append(Path(config.hydra.sweep.dir).absolute())
-            return
         words = sweep_words(config)
-        folder, lock = take_folder(config, words)
-        tracking = _tracking(config)
-        _OPEN.append(OpenSweep(folder, words, lock, tracking))
+        try:
+            folder, lock = take_folder(config, words)
+        except OSError:
+            return  # Hydra makes the same folder next, and its error stops the sweep
+        sweep = OpenSweep(folder, words, lock, Path(config.outputs_dir), _tracking(config))
+        _OPEN.append(sweep)
         write_state(folder, words, "open")
         _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
-        if tracking is not None:
-            _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={reopen_parent(tracking, 'sweep', folder)}")
+        if str(config.hydra.launcher._target_).endswith(".BasicLauncher"):
+            _PARENTLESS.append(sweep)  # its jobs find the parent in the sweep's folder
+        elif can_begin(config):
+            parent = _open_parent(sweep)
+            if parent is not None:
+                _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={parent}")
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        while _PARENTLESS:
+            _open_parent(_PARENTLESS.pop())
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         _FINISHED.extend(finish_open_sweep())
 
 
-def can_begin(config: DictConfig) -> bool:
-    """Whether every job composes and the sweep's folder can be made. If not, Hydra's own error follows at once.
-
-    It comes after this callback, so a sweep that is refused must find nothing here to leave behind.
-    """
-    loader = GlobalHydra.instance().config_loader()
+def _open_parent(sweep: OpenSweep) -> str | None:
+    """The id of the sweep's parent run in MLflow. Without it the jobs run all the same."""
+    if sweep.tracking is None:
+        return None
     try:
-        Path(config.hydra.sweep.dir).mkdir(parents=True, exist_ok=True)
-        if str(config.hydra.sweeper._target_).endswith(".BasicSweeper"):
-            swept = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
-            words = OverridesParser.create(config_loader=loader).parse_overrides([*swept, *config.hydra.overrides.task])
-            for overrides in chain.from_iterable(BasicSweeper.split_arguments(words, None)):
-                loader.load_sweep_config(config, list(overrides))
-    except (HydraException, OmegaConfBaseException, OSError):
+        return reopen_parent(sweep.tracking, "sweep", sweep.folder)
+    except Exception as error:
+        LOG.warning(
+            "MLflow at %s made no run for the sweep (%s); its table is still saved in %s",
+            sweep.tracking.tracking_uri,
+            str(error).splitlines()[0] if str(error) else "",
+            sweep.folder,
+        )
+        return None
+
+
+def can_begin(config: DictConfig) -> bool:
+    """Whether every job of a sweep on other processes composes, so that its parent run can be made before them.
+
+    If one does not, Hydra refuses the sweep after this callback, and nothing of it may be left.
+    """
+    if not str(config.hydra.sweeper._target_).endswith(".BasicSweeper"):
+        return True  # the others choose their jobs as they go
+    loader = GlobalHydra.instance().config_loader()
+    swept = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
+    try:
+        words = OverridesParser.create(config_loader=loader).parse_overrides([*swept, *config.hydra.overrides.task])
+        for overrides in chain.from_iterable(BasicSweeper.split_arguments(words, None)):
+            loader.load_sweep_config(config, list(overrides))
+    except (HydraException, OmegaConfBaseException):
         return False
     return True
 
@@ -156,8 +180,7 @@ def _quoted(text: str) -> str:
 
 def finish_open_sweep(is_interrupted: bool = False) -> list["SweepRow"]:
     """Write the sweep's table, figures and page, print it and log it; once. Returns the rows."""
-    while _REFUSED:
-        _discard(_REFUSED.pop())
+    _PARENTLESS.clear()
     rows = [_FINISHED.pop(0) for _ in range(len(_FINISHED))]
     while _OPEN:
         sweep = _OPEN.pop()
@@ -168,11 +191,13 @@ def finish_open_sweep(is_interrupted: bool = False) -> list["SweepRow"]:
     return rows
 
 
-def _discard(folder: Path) -> None:
-    """Remove what Hydra wrote for a sweep without jobs. Other files in its folder stay."""
-    (folder / "multirun.yaml").unlink(missing_ok=True)
-    with suppress(OSError):
-        folder.rmdir()
+def _discard(folder: Path, outputs: Path) -> None:
+    """Remove what was written for a sweep that was refused before its first job. Other files in its folder stay."""
+    from whest.files import remove_empty
+
+    for name in (SWEEP_FILE, LOCK_FILE, "multirun.yaml"):
+        (folder / name).unlink(missing_ok=True)
+    remove_empty(folder, outputs)
 
 
 def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
@@ -181,6 +206,8 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
     folder, tracking = sweep.folder, sweep.tracking
     parent = (folder / PARENT_FILE).read_text().strip() if tracking and (folder / PARENT_FILE).exists() else None
     rows = read_sweep(folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent else None)
+    if not rows and parent is None:
+        _discard(folder, sweep.outputs)
     if rows:
         from whest.display.console import open_console
         from whest.page import save_page
