@@ -14,6 +14,7 @@ from whest import __version__
 from whest.config.build import Node, build_group, build_target
 from whest.config.devices import prepare_jax
 from whest.config.settings import GROUPS, ReportOptions, TaskName, read_settings
+from whest.dataset.sources import drawn_seed
 from whest.document import CONFIG, PAGE, Json, protocol_hash
 from whest.errors import ConfigError
 from whest.host import code_version
@@ -55,6 +56,7 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
     settings = read_settings(config)
     prepare_jax(settings)
     refuse_missing_groups(config)
+    config, command = with_drawn_seed(config, command)
     name = build_target(TaskName, {"name": config["task"].get("name")}, "task").name
     rule = build_group(config, "scoring")
     if not fits(name, rule):
@@ -72,6 +74,15 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
     names = build_target(ReportOptions, config["report"], "report").names
     notes |= {"report_names": names} if names != "whest" else {}
     return Experiment(task, rule, tracking, notes, command, config)
+
+
+def with_drawn_seed(config: Node, command: str) -> tuple[Node, str]:
+    """If the dataset needs a seed and none was given, draw one: config and command then repeat the same run."""
+    drawn = drawn_seed(config)
+    if not drawn:
+        return config, command
+    seeded = {**config, "dataset": {**config["dataset"], **drawn}}
+    return seeded, f"{command} dataset.seed={drawn['seed']}" if command else ""
 
 
 def refuse_missing_groups(config: Node) -> None:

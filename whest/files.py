@@ -9,6 +9,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,14 @@ def require_modest_archive(path: Path, most: int | None = None) -> None:
     unpacked, packed = sum(member.file_size for member in members), path.stat().st_size
     if unpacked > FREE_BYTES + LARGEST_RATIO * packed or (most is not None and unpacked > most):
         raise TooLargeError(f"it has {packed:,} bytes and unpacks to {unpacked:,}")
+
+
+def remove_empty(folder: Path, root: Path) -> None:
+    """Remove a folder if it is empty, and with it the folders up to `root` that then are empty too."""
+    above = [place for place in folder.parents if place.is_relative_to(root.absolute())]
+    with suppress(OSError):
+        for place in (folder, *above):
+            place.rmdir()
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:

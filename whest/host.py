@@ -4,7 +4,6 @@ import os
 import platform
 import socket
 import subprocess
-import sys
 import sysconfig
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -19,19 +18,6 @@ STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
 SKIP_PROBES = "WHEST_SKIP_HARDWARE_FALLBACK_PROBES"
 """WhestBench's variable: no other program is started to learn about the machine."""
-
-HOME = PACKAGE.parent
-"""The checkout, or the folder of installed packages."""
-
-
-def leave_working_folder(paths: list[str]) -> None:
-    """Take off the entry that `python -m` puts first, the working folder, unless whest itself is there.
-
-    PYTHONPATH=. puts it back for a person who wants it.
-    """
-    if paths and not sys.flags.safe_path and Path(paths[0] or ".").resolve() == Path.cwd().resolve() != HOME.resolve():
-        del paths[0]
-
 
 @cache
 def describe_host() -> HostJson:

@@ -77,8 +77,8 @@ class ReportView(Protocol[ReportT]):
         """The run's problems in rich's markup; empty for a run without problems."""
         ...
 
-    def next_step(self, report: ReportT) -> str | None:
-        """A useful next command."""
+    def next_step(self, report: ReportT, is_tracked: bool) -> str | None:
+        """A useful next command. Boards have only runs that are tracked."""
         ...
 
     def case_table(self, report: ReportT) -> tuple[Sequence[str], list[Sequence[str]]]:

@@ -237,7 +237,7 @@ def test_a_folder_of_the_users_own_survives_a_config_error(whest: Whest, tmp_pat
 
 @pytest.mark.parametrize(("group", "choice"), CHOICES)
 def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Path) -> None:
-    from whest.__main__ import resolve
+    from whest.cli.command import resolve
     from whest.config.build import build_group
     from whest.config.settings import read_settings
     from whest.estimator.spec import estimator_spec

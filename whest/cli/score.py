@@ -11,6 +11,7 @@ from whest.display.progress import open_progress
 from whest.errors import JobFailedError
 from whest.experiment import build, run
 from whest.sweeps.resume import finished_score, is_sweeps_job, keep_point, point_hash
+from whest.tracking.runs import NoTracking
 
 
 def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> float | None:
@@ -24,7 +25,8 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
     console = open_console()
     with open_progress(console) as progress:
         report = run(experiment, folder, progress)
-    print_report(report, folder, console, show_cases=read_settings(config).show_mlps)
+    is_tracked = not isinstance(experiment.tracking, NoTracking)
+    print_report(report, folder, console, read_settings(config).show_mlps, is_tracked)
     if report.meta.status == "interrupted":
         raise KeyboardInterrupt  # everything is saved; this stops a sweep too
     if report.problem is not None:

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from whest.config.commands import ui_command
 from whest.notation import plus_minus, short_path
 from whest.report import AnyReport
 
@@ -24,7 +25,7 @@ def say(sentence: str) -> None:
     open_console().print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_report(report: AnyReport, folder: Path, console: Console, show_cases: bool) -> None:
+def print_report(report: AnyReport, folder: Path, console: Console, show_cases: bool, is_tracked: bool) -> None:
     view, unit = report.view, report.score.by_case.unit
     if report.never_ran:  # its one error is the command's last line
         _print_places(report, folder, console)
@@ -40,6 +41,7 @@ def print_report(report: AnyReport, folder: Path, console: Console, show_cases: 
     if show_cases:
         _print_cases(report, console)
     _print_places(report, folder, console)
+    _print_next(report, console, is_tracked)
 
 
 def _print_figures(report: AnyReport, console: Console) -> None:
@@ -71,7 +73,13 @@ def _print_places(report: AnyReport, folder: Path, console: Console) -> None:
     figures = ["figures/"] if (folder / "figures").exists() else []
     console.print(f"saved    {short_path(folder)}: {', '.join([*made, *figures])}", soft_wrap=True)
     console.print(f"protocol {report.meta.protocol_hash}: scores are comparable if this is the same")
-    step = report.view.next_step(report)
-    if step is not None:
-        console.print(f"next     {step}", soft_wrap=True)
-        console.print("         make ui   (compare the runs in MLflow)")
+
+
+def _print_next(report: AnyReport, console: Console, is_tracked: bool) -> None:
+    """Commands for the same data and rules; none if the run came from no command."""
+    if not report.meta.command:
+        return
+    shown = ui_command(report.meta.command) if is_tracked else None
+    steps = [step for step in (report.view.next_step(report, is_tracked), shown) if step is not None]
+    for place, step in enumerate(steps):
+        console.print(f"{'' if place else 'next':<9}{step}", soft_wrap=True, markup=False)

@@ -84,7 +84,7 @@ class Worker:
             )
         self.protections = self._in_force(ready.get("protections"))
         if self._room is not None:
-            check_required(self._require, self.protections)
+            check_required(self._require, self.protections, self._limits.memory_limit_mb)
         self._is_ready = True
 
     def _in_force(self, said: Any) -> dict[str, str]:

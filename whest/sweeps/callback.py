@@ -8,12 +8,18 @@ import hashlib
 import json
 import logging
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import OmegaConfBaseException
 
 from whest.sweeps.resume import SWEEP_FILE
 from whest.tracking.parents import close_parent, reopen_parent
@@ -33,11 +39,16 @@ class OpenSweep:
     folder: Path
     words: str
     lock: FileLock
+    outputs: Path
     tracking: MlflowTracking | None
 
 
 _OPEN: list[OpenSweep] = []
 """The sweeps of this process that are not finished."""
+_PARENTLESS: list[OpenSweep] = []
+"""Those among them whose parent run is made with their first job."""
+_FINISHED: list["SweepRow"] = []
+"""The rows of the sweeps that ended in this process, until they are asked for."""
 
 
 class SweepCallback(Callback):
@@ -47,16 +58,61 @@ class SweepCallback(Callback):
         if config.job != "score":
             return
         words = sweep_words(config)
-        folder, lock = take_folder(config, words)
-        tracking = _tracking(config)
-        _OPEN.append(OpenSweep(folder, words, lock, tracking))
+        try:
+            folder, lock = take_folder(config, words)
+        except OSError:
+            return  # Hydra makes the same folder next, and its error stops the sweep
+        sweep = OpenSweep(folder, words, lock, Path(config.outputs_dir), _tracking(config))
+        _OPEN.append(sweep)
         write_state(folder, words, "open")
         _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
-        if tracking is not None:
-            _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={reopen_parent(tracking, 'sweep', folder)}")
+        if str(config.hydra.launcher._target_).endswith(".BasicLauncher"):
+            _PARENTLESS.append(sweep)  # its jobs find the parent in the sweep's folder
+        elif can_begin(config):
+            parent = _open_parent(sweep)
+            if parent is not None:
+                _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={parent}")
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        while _PARENTLESS:
+            _open_parent(_PARENTLESS.pop())
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        finish_open_sweep()
+        _FINISHED.extend(finish_open_sweep())
+
+
+def _open_parent(sweep: OpenSweep) -> str | None:
+    """The id of the sweep's parent run in MLflow. Without it the jobs run all the same."""
+    if sweep.tracking is None:
+        return None
+    try:
+        return reopen_parent(sweep.tracking, "sweep", sweep.folder)
+    except Exception as error:
+        LOG.warning(
+            "MLflow at %s made no run for the sweep (%s); its table is still saved in %s",
+            sweep.tracking.tracking_uri,
+            str(error).splitlines()[0] if str(error) else "",
+            sweep.folder,
+        )
+        return None
+
+
+def can_begin(config: DictConfig) -> bool:
+    """Whether every job of a sweep on other processes composes, so that its parent run can be made before them.
+
+    If one does not, Hydra refuses the sweep after this callback, and nothing of it may be left.
+    """
+    if not str(config.hydra.sweeper._target_).endswith(".BasicSweeper"):
+        return True  # the others choose their jobs as they go
+    loader = GlobalHydra.instance().config_loader()
+    swept = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
+    try:
+        words = OverridesParser.create(config_loader=loader).parse_overrides([*swept, *config.hydra.overrides.task])
+        for overrides in chain.from_iterable(BasicSweeper.split_arguments(words, None)):
+            loader.load_sweep_config(config, list(overrides))
+    except (HydraException, OmegaConfBaseException):
+        return False
+    return True
 
 
 def sweep_words(config: DictConfig) -> str:
@@ -122,22 +178,36 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "\\'") + "'"
 
 
-def finish_open_sweep(is_interrupted: bool = False) -> None:
-    """Write the sweep's table, figures and page, print it and log it. Does nothing if that was done before."""
+def finish_open_sweep(is_interrupted: bool = False) -> list["SweepRow"]:
+    """Write the sweep's table, figures and page, print it and log it; once. Returns the rows."""
+    _PARENTLESS.clear()
+    rows = [_FINISHED.pop(0) for _ in range(len(_FINISHED))]
     while _OPEN:
         sweep = _OPEN.pop()
         try:
-            _finish(sweep, is_interrupted)
+            rows += _finish(sweep, is_interrupted)
         finally:
             sweep.lock.release()
+    return rows
 
 
-def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
+def _discard(folder: Path, outputs: Path) -> None:
+    """Remove what was written for a sweep that was refused before its first job. Other files in its folder stay."""
+    from whest.files import remove_empty
+
+    for name in (SWEEP_FILE, LOCK_FILE, "multirun.yaml"):
+        (folder / name).unlink(missing_ok=True)
+    remove_empty(folder, outputs)
+
+
+def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
     from whest.sweeps.table import read_sweep, write_table
 
     folder, tracking = sweep.folder, sweep.tracking
     parent = (folder / PARENT_FILE).read_text().strip() if tracking and (folder / PARENT_FILE).exists() else None
     rows = read_sweep(folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent else None)
+    if not rows and parent is None:
+        _discard(folder, sweep.outputs)
     if rows:
         from whest.display.console import open_console
         from whest.page import save_page
@@ -153,6 +223,7 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
         is_failed = any(row.status == "failed" for row in rows)
         status = "KILLED" if is_interrupted else "FAILED" if is_failed else "FINISHED"
         _log_sweep(tracking, parent, rows, folder, status)
+    return rows
 
 
 def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> dict[int, dict[str, Any]]:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from whest.report import AnyReport
 
 POINT_FILE = "point.json"
+PROBLEM_FILE = "problem.txt"
+"""In the folder of a sweep's job that failed before its report: the reason."""
 SWEEP_FILE = "sweep_state.json"
 """In the sweep's folder, beside the folders of its jobs."""
 
@@ -59,6 +61,21 @@ def finished_score(folder: Path, point: str) -> float | None:
         return None
     same = kept["point"] == point and kept["report_sha256"] == hashlib.sha256(report).hexdigest()
     return float(kept["score"]) if same else None
+
+
+def keep_problem(folder: Path, error: Exception) -> None:
+    """Write down why a job ended without a report, for the sweep's table."""
+    from whest.errors import WhestError
+    from whest.files import write_atomically
+
+    if not (folder / "report.json").exists():
+        reason = str(error) if isinstance(error, WhestError) else f"{type(error).__name__}: {error}"
+        write_atomically(folder / PROBLEM_FILE, reason.encode())
+
+
+def forget_problem(folder: Path) -> None:
+    """A job that is run again starts without the reason of the last time."""
+    (folder / PROBLEM_FILE).unlink(missing_ok=True)
 
 
 def is_sweeps_job(folder: Path) -> bool:

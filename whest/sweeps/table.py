@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from omegaconf import OmegaConf
 
+from whest.config.commands import words_of
 from whest.document import Json, case_key, case_rows, case_score, front_of, n_failed
 from whest.notation import inert
 from whest.scoring.paired import Paired
-
-COMMAND = ("python", "-m", "whest")
+from whest.sweeps.resume import PROBLEM_FILE
 
 COLUMNS = (
     "job",
@@ -85,7 +84,13 @@ def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow
         report = json.loads((folder / "report.json").read_text()) if folder else elsewhere
     except (OSError, ValueError):
         report = elsewhere
-    return row_of(job, overrides, report) if report else SweepRow(job, overrides, "failed", problem="left no report")
+    return row_of(job, overrides, report) if report else SweepRow(job, overrides, "failed", problem=_reason(folder))
+
+
+def _reason(folder: Path | None) -> str:
+    """Why a job has no report: on one line, as a table needs it."""
+    kept = folder / PROBLEM_FILE if folder else None
+    return " ".join(kept.read_text().split()) if kept and kept.exists() else "left no report"
 
 
 def row_of(job: int, overrides: str, report: Json) -> SweepRow:
@@ -95,7 +100,7 @@ def row_of(job: int, overrides: str, report: Json) -> SweepRow:
     flags = [name.replace("_", " ") for name, n in results["failure_breakdown"].items() if n and name != "error"]
     return SweepRow(
         job=job,
-        overrides=overrides or " ".join(shlex.split(report["run_meta"]["command"])[len(COMMAND) :]),
+        overrides=overrides or " ".join(words_of(report["run_meta"]["command"])),
         status="failed" if results["failure_breakdown"]["error"] else report["run_meta"]["status"],
         estimator=config["estimator"]["name"],
         label=config["estimator"]["name"],

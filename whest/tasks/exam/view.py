@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from rich.markup import escape
 
+from whest.config.commands import board_command
 from whest.display.view import View
 from whest.document import Json
 from whest.files import write_atomically
@@ -67,10 +68,10 @@ class ExamView(View[ExamReport]):
             lines.append(f"  {first.code}: {escape(first.message)}")
         return lines
 
-    def next_step(self, report: ExamReport) -> str | None:
-        if report.has_errors or not report.cases:
+    def next_step(self, report: ExamReport, is_tracked: bool) -> str | None:
+        if report.has_errors or not report.cases or not is_tracked:
             return None
-        return f"python -m whest job=leaderboard leaderboard={report.config['scoring']['name']}"
+        return board_command(report.meta.command, report.config["scoring"]["name"], report.meta.protocol_hash)
 
     def case_table(self, report: ExamReport) -> tuple[Sequence[str], list[Sequence[str]]]:
         shown: list[Sequence[str]] = []

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from rich.markup import escape
 
+from whest.config.commands import board_command
 from whest.display.view import View
 from whest.document import Json
 from whest.notation import figure, gauge
@@ -76,8 +77,10 @@ class PrequentialView(View[PrequentialReport]):
             lines.append("a reference: its work on the host isn't counted, so a board lists it but doesn't rank it")
         return lines
 
-    def next_step(self, report: PrequentialReport) -> str | None:
-        return "python -m whest job=leaderboard leaderboard=prism" if report.score.score is not None else None
+    def next_step(self, report: PrequentialReport, is_tracked: bool) -> str | None:
+        if report.score.score is None or not is_tracked:
+            return None
+        return board_command(report.meta.command, "prism", report.meta.protocol_hash)
 
     def case_table(self, report: PrequentialReport) -> tuple[Sequence[str], list[Sequence[str]]]:
         rows: list[Sequence[str]] = [

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from rich.markup import escape
 
+from whest.config.commands import compare_command
 from whest.display.view import View
 from whest.document import Json, has_failed
 from whest.notation import count, figure, gauge, plus_minus
@@ -63,13 +64,11 @@ class WhiteboxView(View[WhiteboxReport]):
             lines += _first_failure(report)
         return lines
 
-    def next_step(self, report: WhiteboxReport) -> str | None:
-        if len(report.cases) < 2 or report.has_errors or report.config["estimator"]["path"] is not None:
+    def next_step(self, report: WhiteboxReport, is_tracked: bool) -> str | None:
+        if len(report.cases) < 2 or report.has_errors:
             return None
-        name = report.config["estimator"]["name"]
-        other = "mean_prop" if name == "cov_prop" else "cov_prop"
-        budget = report.limits.budget
-        return f"python -m whest -m estimator={other},{name} budget={budget / 10:.3g},{budget:.3g}"
+        estimator = report.config["estimator"]
+        return compare_command(report.meta.command, estimator["name"], estimator["mode"])
 
     def case_table(self, report: WhiteboxReport) -> tuple[Sequence[str], list[Sequence[str]]]:
         field = report.score.by_case.field
