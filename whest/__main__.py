@@ -2,9 +2,10 @@
 
 import sys
 
-from whest.host import leave_working_folder
+from whest.host import collect_less, leave, leave_working_folder
 
 leave_working_folder(sys.path)  # before a file there can pass for one of the libraries below
+collect_less()
 
 import io
 import os
@@ -12,7 +13,7 @@ import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -24,7 +25,6 @@ from omegaconf.errors import OmegaConfBaseException
 from whest.cli.jobs import carry_out
 from whest.config.compose import config_folder, guard_folders
 from whest.config.jobs import JOBS
-from whest.config.settings import read_settings
 from whest.errors import ConfigError, WhestError
 from whest.sweeps.callback import finish_open_sweep
 
@@ -43,6 +43,8 @@ def resolve(config: DictConfig) -> dict[str, Any]:
 
 def task_function(config: DictConfig) -> float | None:
     """Hydra's task function: carry out one job, alone or in a sweep."""
+    from whest.config.settings import read_settings  # pydantic is slow to import, and --help needs none of it
+
     hydra_config = HydraConfig.get()
     overrides = list(hydra_config.overrides.task)
     folder = Path(hydra_config.runtime.output_dir)
@@ -102,5 +104,16 @@ def _fail(message: str, exit_code: int) -> None:
     raise SystemExit(exit_code)
 
 
+def command() -> NoReturn:
+    """`python -m whest` and `whest-run`: `main`, and the end of the process."""
+    try:
+        main()
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        leave(ended.code or 0)
+    leave(0)
+
+
 if __name__ == "__main__":
-    main()
+    command()

@@ -1,15 +1,21 @@
 """The machine and the version of the code that made a run."""
 
+import atexit
+import gc
 import os
 import platform
 import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
-from whest.document import HostJson
+if TYPE_CHECKING:
+    from whest.document import HostJson
 
 PACKAGE = Path(__file__).parent
 """The folder of whest's own code."""
@@ -27,8 +33,24 @@ def leave_working_folder(paths: list[str]) -> None:
         del paths[0]
 
 
+def collect_less() -> None:
+    """Look for unreachable cycles seldom: importing makes a million objects that stay, and looking costs 0.2 s."""
+    gc.set_threshold(200_000, 50, 100)
+
+
+def leave(exit_code: int) -> NoReturn:
+    """End the process with all exit functions, but without freeing its memory piece by piece, which takes 0.4 s."""
+    if any(not thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
+        sys.exit(exit_code)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # closed, or a pipe that nobody reads
+            stream.flush()
+    os._exit(exit_code)
+
+
 @cache
-def describe_host() -> HostJson:
+def describe_host() -> "HostJson":
     """The report's `run_meta.host`. A value that can't be found is None."""
     import jax
     import psutil

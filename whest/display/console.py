@@ -24,7 +24,8 @@ def say(sentence: str) -> None:
     open_console().print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_report(report: AnyReport, folder: Path, console: Console, show_cases: bool) -> None:
+def print_report(report: AnyReport, console: Console, show_cases: bool) -> None:
+    """The score and the figures behind it."""
     view, unit = report.view, report.score.by_case.unit
     console.print()
     console.print(view.title(report))
@@ -35,8 +36,7 @@ def print_report(report: AnyReport, folder: Path, console: Console, show_cases: 
     for complaint in view.complaints(report):
         console.print(complaint)
     if show_cases:
-        _print_cases(report, console)
-    _print_places(report, folder, console)
+        print_cases(report, console)
 
 
 def _print_figures(report: AnyReport, console: Console) -> None:
@@ -52,7 +52,8 @@ def _print_figures(report: AnyReport, console: Console) -> None:
     console.print(rows)
 
 
-def _print_cases(report: AnyReport, console: Console) -> None:
+def print_cases(report: AnyReport, console: Console) -> None:
+    """One row per case."""
     columns, rows = report.view.case_table(report)
     table = Table(box=None, header_style="bold")
     for place, column in enumerate(columns):
@@ -62,7 +63,8 @@ def _print_cases(report: AnyReport, console: Console) -> None:
     console.print(table)
 
 
-def _print_places(report: AnyReport, folder: Path, console: Console) -> None:
+def print_places(report: AnyReport, folder: Path, console: Console) -> None:
+    """Where the run was saved, its protocol and a useful next command. Printed when everything is saved."""
     files = ("report.json", "report.html", *report.view.files)
     made = [name for name in files if (folder / name).exists()]
     figures = ["figures/"] if (folder / "figures").exists() else []

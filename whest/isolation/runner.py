@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Cost
@@ -13,8 +13,10 @@ from whest.estimator.eager import EagerSession
 from whest.estimator.spec import EstimatorSpec
 from whest.estimator.traced import Program, compile_program, estimator_function
 from whest.isolation.messages import WorkerFailedError
-from whest.isolation.process import Worker, World
 from whest.mlp import MLP
+
+if TYPE_CHECKING:
+    from whest.isolation.process import Worker, World
 
 
 class OneWorker:
@@ -22,7 +24,7 @@ class OneWorker:
 
     teardown_timeout_s: ClassVar[float]
 
-    def __init__(self, world: World, fresh: bool) -> None:
+    def __init__(self, world: "World", fresh: bool) -> None:
         self._world, self._fresh = world, fresh
         self._worker: Worker | None = None
         self._verdict: Failure | None = None

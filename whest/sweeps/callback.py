@@ -8,19 +8,21 @@ import hashlib
 import json
 import logging
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
 from whest.sweeps.resume import SWEEP_FILE
-from whest.tracking.parents import close_parent, reopen_parent
-from whest.tracking.runs import PARENT_FILE, PARENT_VARIABLE, SWEEP_JOB, MlflowTracking
 
 if TYPE_CHECKING:
     from whest.sweeps.table import SweepRow
+    from whest.tracking.runs import MlflowTracking
 
 LOG = logging.getLogger(__name__)
 LOCK_FILE = ".running"
@@ -33,7 +35,10 @@ class OpenSweep:
     folder: Path
     words: str
     lock: FileLock
-    tracking: MlflowTracking | None
+    tracking: "MlflowTracking | None"
+    figures: bool
+    page: bool
+    n_jobs: int | None
 
 
 _OPEN: list[OpenSweep] = []
@@ -48,12 +53,18 @@ class SweepCallback(Callback):
             return
         words = sweep_words(config)
         folder, lock = take_folder(config, words)
-        tracking = _tracking(config)
-        _OPEN.append(OpenSweep(folder, words, lock, tracking))
+        tracking, (keys, n_jobs) = _tracking(config), swept(config)
+        _OPEN.append(OpenSweep(folder, words, lock, tracking, config.figures, config.page, n_jobs))
         write_state(folder, words, "open")
         _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
         if tracking is not None:
+            from whest.tracking.parents import reopen_parent
+            from whest.tracking.runs import PARENT_VARIABLE
+
             _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={reopen_parent(tracking, 'sweep', folder)}")
+        from whest.sweeps.pace import Pace, begin_pace
+
+        begin_pace(Pace(n_jobs, keys))
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         finish_open_sweep()
@@ -66,6 +77,17 @@ def sweep_words(config: DictConfig) -> str:
     sweeper = OmegaConf.to_container(config.hydra.sweeper, resolve=False)
     document = json.dumps([kept, sweeper], sort_keys=True, default=str)
     return hashlib.sha256(document.encode()).hexdigest()
+
+
+def swept(config: DictConfig) -> tuple[list[str], int | None]:
+    """The swept keys and the number of jobs; None if the sweeper decides how many."""
+    words = [*config.hydra.overrides.task, *(f"{k}={v}" for k, v in (config.hydra.sweeper.get("params") or {}).items())]
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    varied = [override for override in parser.parse_overrides(words) if override.is_sweep_override()]
+    keys = [override.get_key_element().lstrip("+~") for override in varied]
+    is_grid = config.hydra.sweeper._target_.endswith(".BasicSweeper")
+    n_jobs = prod(len(list(override.sweep_string_iterator())) for override in varied) if is_grid else None
+    return keys, n_jobs
 
 
 def take_folder(config: DictConfig, words: str) -> tuple[Path, FileLock]:
@@ -123,7 +145,7 @@ def _quoted(text: str) -> str:
 
 
 def finish_open_sweep(is_interrupted: bool = False) -> None:
-    """Write the sweep's table, figures and page, print it and log it. Does nothing if that was done before."""
+    """Print the sweep's table, then save and log it. Does nothing if that was done before."""
     while _OPEN:
         sweep = _OPEN.pop()
         try:
@@ -133,20 +155,19 @@ def finish_open_sweep(is_interrupted: bool = False) -> None:
 
 
 def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
-    from whest.sweeps.table import read_sweep, write_table
+    from whest.sweeps.pace import end_pace
+    from whest.sweeps.table import read_sweep
+    from whest.tracking.runs import PARENT_FILE
 
+    end_pace()
     folder, tracking = sweep.folder, sweep.tracking
     parent = (folder / PARENT_FILE).read_text().strip() if tracking and (folder / PARENT_FILE).exists() else None
-    rows = read_sweep(folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent else None)
+    is_here = len([*folder.glob("*/report.json")]) == sweep.n_jobs
+    rows = read_sweep(
+        folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent and not is_here else None
+    )
     if rows:
-        from whest.display.console import open_console
-        from whest.page import save_page
-        from whest.sweeps.view import best_lines, print_sweep, save_figures, sweep_page
-
-        write_table(rows, folder / "sweep.csv")
-        save_figures(rows, folder)
-        save_page(sweep_page(rows, f"sweep {folder.name}"), folder / "sweep.html")
-        print_sweep(rows, best_lines(rows), folder, open_console())
+        _show_and_save(sweep, rows)
     if rows and not is_interrupted and all(row.status == "finished" for row in rows):
         write_state(folder, sweep.words, "done")
     if tracking and parent:
@@ -155,9 +176,27 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
         _log_sweep(tracking, parent, rows, folder, status)
 
 
-def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> dict[int, dict[str, Any]]:
+def _show_and_save(sweep: OpenSweep, rows: list["SweepRow"]) -> None:
+    from whest.display.console import open_console
+    from whest.sweeps.table import write_table
+    from whest.sweeps.view import best_lines, print_places, print_sweep, save_figures, sweep_page
+
+    console, folder = open_console(), sweep.folder
+    print_sweep(rows, best_lines(rows), console)
+    write_table(rows, folder / "sweep.csv")
+    if sweep.figures:
+        save_figures(rows, folder)
+    if sweep.page:
+        from whest.page import save_page
+
+        save_page(sweep_page(rows, f"sweep {folder.name}"), folder / "sweep.html")
+    print_places(folder, console)
+
+
+def _reports_elsewhere(tracking: "MlflowTracking", parent: str, folder: Path) -> dict[int, dict[str, Any]]:
     """Reports from MLflow, of the jobs whose folders are on other machines."""
     from whest.tracking.recorded import read_run
+    from whest.tracking.runs import SWEEP_JOB
 
     try:
         client, experiment_id = tracking.connect()
@@ -171,23 +210,25 @@ def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> d
     return {job: run.report for job, run in found.items() if run.report}
 
 
-def _tracking(config: DictConfig) -> MlflowTracking | None:
+def _tracking(config: DictConfig) -> "MlflowTracking | None":
     """The tracking of the config's `_target_`; None if it is not MLflow."""
     from whest.config.build import build_group
+    from whest.tracking.runs import MlflowTracking
 
     node = OmegaConf.to_container(config.tracking, resolve=True)
     tracking = build_group({"tracking": node}, "tracking", outputs=Path(config.outputs_dir).absolute())
     return tracking if isinstance(tracking, MlflowTracking) else None
 
 
-def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list["SweepRow"], folder: Path, status: str) -> None:
+def _log_sweep(tracking: "MlflowTracking", run_id: str, rows: list["SweepRow"], folder: Path, status: str) -> None:
     from whest.sweeps.table import COLUMNS
+    from whest.tracking.parents import close_parent
 
     metrics = [
         (f"score/{row.estimator}", row.score, int(row.flop_budget or 0)) for row in rows if row.score is not None
     ]
     table = {column: [getattr(row, column) for row in rows] for column in COLUMNS} if rows else None
-    files = [*folder.glob("*.png"), folder / "sweep.csv", folder / "sweep.html"] if rows else []
+    files = [*folder.glob("*.png"), *folder.glob("sweep.csv"), *folder.glob("sweep.html")] if rows else []
     try:
         close_parent(tracking, run_id, metrics, table, "sweep.json", files, status=status)
     except Exception as error:
