@@ -61,10 +61,10 @@ def guard_folders(*, is_application: bool = False) -> None:
         Hydra.get_mode = _mode  # type: ignore[method-assign]
 
 
-def _mode(hydra: Hydra, config_name: str | None, overrides: list[str]) -> Any:
+def _mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
     """`hydra.mode`. Hydra composes the whole config to learn it, but only these words or another folder can set it."""
     may_be_set = any(word.lstrip("+").startswith(SETS_MODE) for word in sys.argv[1:])
-    return _HYDRAS_MODE(hydra, config_name, overrides) if may_be_set else None
+    return _HYDRAS_MODE(self, config_name, overrides) if may_be_set else None
 
 
 class GuardedFiles(FileConfigSource):

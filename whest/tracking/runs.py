@@ -30,6 +30,8 @@ PARENT_FILE = "parent_run_id"
 PARENT_VARIABLE = "WHEST_PARENT_RUN"
 """The same in a job's environment, for machines that don't share the folder."""
 SWEEP_JOB = "sweep_job"
+TABLES = "mlflow.loggedArtifacts"
+"""MLflow's tag with the names of a run's tables."""
 SQLITE = "sqlite:///"
 
 
@@ -140,6 +142,8 @@ def _experiment_id(client: "MlflowClient", name: str, artifacts: Path | None) ->
 
 def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, folder: Path) -> str:
     """Make the MLflow run, log everything and close it. Returns its id."""
+    from mlflow.entities import RunTag
+
     started, finished = milliseconds(report.meta.run_started_at_utc), milliseconds(report.meta.run_finished_at_utc)
     written = (folder / REPORT).read_bytes()
     sha256 = hashlib.sha256(written).hexdigest()
@@ -150,19 +154,28 @@ def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, fo
         params = flatten(report.config) | {REPORT_SHA256: sha256}  # a param of MLflow can't be changed later
         _log_figures(client, run.info.run_id, report_metrics(json.loads(written)), params, report, finished)
         _log_dataset(client, run.info.run_id, report)
-        client.log_table(run.info.run_id, _case_table(report), f"per_{report.score.by_case.unit.lower()}.json")
+        table = f"per_{report.score.by_case.unit.lower()}.json"
+        _log_table(client, run.info.run_id, _case_table(report), table)
         if (folder / "figures").exists():
             client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
         for name in (REPORT, PAGE, "config.yaml", *report.view.files):
             if (folder / name).exists():
                 client.log_artifact(run.info.run_id, str(folder / name))
-        client.set_tag(run.info.run_id, "mlflow.note.content", run_note(experiment_id, run.info.run_id, report))
+        last = {TABLES: json.dumps([{"path": table, "type": "table"}])}
+        last["mlflow.note.content"] = run_note(experiment_id, run.info.run_id, report)
+        client.log_batch(run.info.run_id, tags=[RunTag(name, text) for name, text in last.items()])
         status = {"finished": "FINISHED", "interrupted": "KILLED"}[report.meta.status]
         if report.has_errors and status == "FINISHED":
             status = "FAILED"
     finally:
         client.set_terminated(run.info.run_id, status, end_time=finished)
     return str(run.info.run_id)
+
+
+def _log_table(client: "MlflowClient", run_id: str, table: Mapping[str, list[Any]], name: str) -> None:
+    """What `client.log_table` writes, which makes a pandas frame and asks the store three times. The tag comes last."""
+    rows = [list(row) for row in zip(*table.values(), strict=True)]
+    client.log_text(run_id, json.dumps({"columns": list(table), "data": rows}), name)
 
 
 def run_note(experiment_id: str, run_id: str, report: AnyReport) -> str:
