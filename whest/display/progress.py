@@ -149,7 +149,8 @@ class LineProgress:
 
     def _watch(self) -> None:
         while not self._over.wait(self._every_s):
-            print(self.line() or "working", file=self._stream, flush=True)
+            if self._works:
+                print(self.line(), file=self._stream, flush=True)
 
 
 def open_progress(console: Console) -> BarProgress | LineProgress:

@@ -62,9 +62,11 @@ class SweepCallback(Callback):
             from whest.tracking.runs import PARENT_VARIABLE
 
             _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={reopen_parent(tracking, 'sweep', folder)}")
+        from whest.dataset.row import KEPT
         from whest.sweeps.pace import Pace, begin_pace
 
         begin_pace(Pace(n_jobs, keys))
+        KEPT.keep()
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         finish_open_sweep()
@@ -155,11 +157,13 @@ def finish_open_sweep(is_interrupted: bool = False) -> None:
 
 
 def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
+    from whest.dataset.row import KEPT
     from whest.sweeps.pace import end_pace
     from whest.sweeps.table import read_sweep
     from whest.tracking.runs import PARENT_FILE
 
     end_pace()
+    KEPT.keep(0)
     folder, tracking = sweep.folder, sweep.tracking
     parent = (folder / PARENT_FILE).read_text().strip() if tracking and (folder / PARENT_FILE).exists() else None
     is_here = len([*folder.glob("*/report.json")]) == sweep.n_jobs

@@ -29,6 +29,9 @@ from whest.tasks.whitebox.view import VIEW
 from whest.truth.cache import TruthCache, watched_truth
 from whest.truth.truth import Truth, TruthSampler, describe_sampler
 
+NOT_IMPORTED = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
+"""An estimator's errors that end the run before truth is drawn. Others are scored, as zeros, which needs the truth."""
+
 
 @dataclass(frozen=True)
 class Whitebox:
@@ -122,9 +125,9 @@ class Whitebox:
         found = self.cache.find(self.sampler, mlp)
         if found is not None:
             return found, None
-        if failure is not None:
+        if failure is not None and failure.message.startswith(NOT_IMPORTED):
             raise JobFailedError(
-                f"estimator={self.estimator.name} fails on every MLP, so no truth was drawn. "
+                f"estimator={self.estimator.name} can't be imported, so no truth was drawn. "
                 f"{failure.code}: {failure.message}"
             )
         started = time.perf_counter()
