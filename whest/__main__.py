@@ -3,8 +3,8 @@
 import os
 import signal
 import sys
-from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
 
 from whest import __version__
 
@@ -30,21 +30,23 @@ def _leave(number: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-def program() -> None:
+def program() -> NoReturn:
     """`main` as a whole process.
 
     After Ctrl-C it ends at once. JAX's threads are still at work then, and Python's own end could crash under them.
     """
+    from whest.host import collect_less, leave
+
+    collect_less()
     try:
         main()
     except SystemExit as ended:
-        if ended.code != INTERRUPTED:
+        if not isinstance(ended.code, int | None):
             raise
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(INTERRUPTED)
+        if ended.code == INTERRUPTED:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        leave(ended.code or 0, at_once=ended.code == INTERRUPTED)
+    leave(0)
 
 
 if __name__ == "__main__":

@@ -22,4 +22,4 @@ class UnmeterableError(WhestError):
 
 
 class JobFailedError(WhestError):
-    """A job wrote its report but has no valid score; raised so that a sweep counts it as failed."""
+    """A job has no valid score; raised so that a sweep counts it as failed."""

@@ -11,9 +11,10 @@ import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 MOST_VALUES = 2_000_000
 """Values of a JSON document that is read whole."""
@@ -107,14 +108,18 @@ def remove_empty(folder: Path, root: Path) -> None:
 
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays with their digest in front, completely or not at all."""
+    import numpy as np
+
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     content = buffer.getvalue()
     write_atomically(path, hashlib.sha256(content).digest() + content)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
+def read_arrays(path: Path) -> "dict[str, np.ndarray] | None":
     """Arrays from `write_arrays`; None if the file is missing or damaged."""
+    import numpy as np
+
     try:
         stored = path.read_bytes()
     except OSError:

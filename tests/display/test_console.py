@@ -150,14 +150,14 @@ def assert_pictures(folder: Path) -> None:
     ids=["normal", "one MLP", "one neuron", "many MLPs", "over budget"],
 )
 def test_a_runs_pictures_are_drawn_without_warnings(whest: Whest, overrides: list[str]) -> None:
-    outcome = whest(*TINY, *overrides)
+    outcome = whest(*TINY, *overrides, "figures=true", "page=false")
     assert outcome.exit_code == 0, outcome.err
     assert_pictures(outcome.folder / "figures")
 
 
 def test_a_failed_runs_pictures(whest: Whest, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SOURCE.format("raise ValueError('trouble')"))
-    outcome = whest(*IN_FILE)
+    outcome = whest(*IN_FILE, "figures=true")
     assert outcome.exit_code == 1, outcome.err
     assert_pictures(outcome.folder / "figures")
 
@@ -171,7 +171,7 @@ def test_a_run_without_any_error_has_pictures_and_a_score_of_zero(whest: Whest, 
     assert truth is not None
     np.save(tmp_path / "truth.npy", truth.means)
     (tmp_path / "mine.py").write_text(SOURCE.format(f"return jnp.asarray(np.load({str(tmp_path / 'truth.npy')!r}))"))
-    outcome = whest(*IN_FILE, f"dataset.n_mlps={n_mlps}")
+    outcome = whest(*IN_FILE, f"dataset.n_mlps={n_mlps}", "figures=true", "page=false")
     assert outcome.exit_code == 0, outcome.err
     results = outcome.report["results"]
     assert results["best_mlp_adjusted_final_layer_score"] == 0

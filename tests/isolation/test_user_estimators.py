@@ -83,7 +83,6 @@ def assert_failed(outcome: Any, code: str, words: str) -> None:
         assert row["score_multiplier"] == 1
         assert not any(row[flag] for flag in FLAGS)
     assert (outcome.folder / "config.yaml").exists()
-    assert (outcome.folder / "figures").is_dir() == is_set_up
     assert (outcome.folder / "report.html").exists() == is_set_up
     assert ("final-layer MSE" in outcome.out) == is_set_up
 
@@ -94,7 +93,18 @@ def test_a_faulty_estimator_is_reported_and_exits_1(score_file: Whest, fault: st
     assert_failed(score_file(source), code, words)
 
 
-@pytest.mark.parametrize("fault", FAULTY)
+@pytest.mark.parametrize("fault", ["syntax error", "import fails"])
+def test_a_file_that_cannot_be_imported_ends_the_run_before_truth_is_drawn(score_file: Whest, fault: str) -> None:
+    source, code, words = FAULTY[fault]
+    outcome = score_file(source, IN_PROCESS)
+    assert outcome.exit_code == 1
+    assert f"{code}: " in outcome.err
+    assert words in outcome.err
+    assert "Traceback" not in outcome.err
+    assert not [name for name in outcome.files if name.endswith(("report.json", ".npz"))]
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTY if fault not in ("syntax error", "import fails")])
 def test_a_faulty_estimator_in_our_own_process_does_no_more_harm(score_file: Whest, fault: str) -> None:
     source, code, words = FAULTY[fault]
     assert_failed(score_file(source, IN_PROCESS), code, words)

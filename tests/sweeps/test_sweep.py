@@ -55,7 +55,7 @@ def parent_files(parent: Any) -> Path:
 def test_a_grid_is_one_parent_with_a_table_a_curve_and_a_child_a_job(whest: Whest, outputs: Path) -> None:
     from mlflow import MlflowClient
 
-    outcome = whest(*SWEEP, "budget=1e4,1e6", "estimator=mean_prop,cov_prop")
+    outcome = whest(*SWEEP, "budget=1e4,1e6", "estimator=mean_prop,cov_prop", "figures=true")
     assert outcome.exit_code == 0, outcome.err
     rows = table(outcome)
     jobs = {(row["estimator"], float(row["flop_budget"])): row for row in rows}
@@ -68,6 +68,10 @@ def test_a_grid_is_one_parent_with_a_table_a_curve_and_a_child_a_job(whest: Whes
     assert {row["status"] for row in rows} == {"finished"}
     assert jobs["cov_prop", 1e4]["score"] == jobs["mean_prop", 1e4]["score"], "what it falls back to"
     assert "sweep of 4 jobs" in outcome.out
+    lines = [line for line in outcome.out.splitlines() if line.startswith("job ")]
+    assert len(lines) == 4
+    assert lines[1].startswith("job 2 of 4: budget=10000.0 estimator=cov_prop, score ")
+    assert "s left" in lines[1]
 
     parent, children = family(outputs)
     assert sorted((run.data.tags["estimator"], run.data.metrics["flop_budget"]) for run in children) == sorted(jobs)
@@ -86,7 +90,7 @@ def test_a_grid_is_one_parent_with_a_table_a_curve_and_a_child_a_job(whest: Whes
 
 
 def test_an_untracked_sweep_has_its_table_and_curve_on_disk(whest: Whest, outputs: Path) -> None:
-    outcome = whest(*TINY, "tracking=none", "estimator=zeros,mean_prop")
+    outcome = whest(*TINY, "tracking=none", "estimator=zeros,mean_prop", "figures=true")
     assert outcome.exit_code == 0, outcome.err
     assert [row["estimator"] for row in table(outcome)] == ["zeros", "mean_prop"]
     assert (outcome.sweep / "score_against_budget.png").read_bytes().startswith(PNG)

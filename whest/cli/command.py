@@ -21,9 +21,9 @@ from omegaconf.errors import OmegaConfBaseException
 from whest.cli.jobs import carry_out
 from whest.config.compose import config_folder, guard_folders
 from whest.config.jobs import JOBS
-from whest.config.settings import read_settings
 from whest.config.words import refuse_idle, written_out
 from whest.errors import ConfigError, JobFailedError, WhestError
+from whest.notation import printable
 from whest.sweeps.callback import finish_open_sweep
 from whest.sweeps.resume import forget_problem, keep_problem
 
@@ -63,6 +63,8 @@ def resolve(config: DictConfig) -> dict[str, Any]:
 
 def task_function(config: DictConfig) -> float | None:
     """Hydra's task function: carry out one job, alone or in a sweep."""
+    from whest.config.settings import read_settings  # pydantic is slow to import, and --help needs none of it
+
     hydra_config = HydraConfig.get()
     overrides = list(hydra_config.overrides.task)
     folder = Path(hydra_config.runtime.output_dir)
@@ -155,7 +157,8 @@ def _fail(error: BaseException) -> None:
         sentence, exit_code = str(failed), failed.exit_code
     if sentence is None:
         raise error
-    print(f"whest: {sentence}", file=sys.stderr)
+    lines = [printable(line) for line in sentence.splitlines()]  # a stranger's words may be among them
+    print(f"whest: {chr(10).join(lines)}", file=sys.stderr)
     raise SystemExit(exit_code)
 
 

@@ -61,6 +61,8 @@ class Settings:
     device: Literal["auto", "cpu", "gpu"]
     participant: Annotated[str, Field(min_length=1)]
     show_mlps: bool
+    figures: bool
+    page: bool
     resume: bool
     outputs_dir: Path
     inputs: list[str] | dict[str, str] | None

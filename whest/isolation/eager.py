@@ -1,6 +1,7 @@
 """Eager mode in a worker: it runs the estimator and counts its operations itself, which docs/meter.md weighs."""
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import ClassVar
 
@@ -31,6 +32,8 @@ class EagerProcessRunner(OneWorker):
     teardown_timeout_s: ClassVar[float] = 5.0
     _was_too_slow = False
     """Whether a warm-up call was killed at its limit."""
+    _ready: Worker | None = None
+    """A worker that `prepare` set up, for the first MLP."""
 
     def predict(self, mlp: MLP) -> Prediction:
         if self._verdict is not None:
@@ -57,7 +60,16 @@ class EagerProcessRunner(OneWorker):
             self._drop()
             return Prediction(None, NOTHING_SPENT, failure=unexpected(error))
 
+    def prepare(self) -> Failure | None:
+        if self._verdict is None and self._worker is None and self._ready is None:
+            with suppress(WorkerFailedError):  # if it has no verdict, predict tries again and reports it
+                self._ready, self._worker = self._start(), None
+        return self._verdict
+
     def _start(self) -> Worker:
+        if self._ready is not None:
+            worker, self._ready = self._ready, None
+            return worker
         self._worker = worker = Worker("eager", self._world)
         worker.wait_until_ready()
         self.protections = worker.protections
@@ -104,6 +116,12 @@ class EagerProcessRunner(OneWorker):
         timing, output = Timing(residual_wall_time_s=error.elapsed_s), worker.output()
         self._drop()
         return Prediction(None, spent, timing, None if error.is_timeout else error.failure, output=output)
+
+    def _drop(self) -> None:
+        super()._drop()
+        if self._ready is not None:
+            self._ready.close()
+        self._ready = None
 
     def _run(self, worker: Worker, mlp: MLP) -> Prediction:
         limit = self._world.limits.wall_time_limit_s

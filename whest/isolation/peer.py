@@ -103,6 +103,11 @@ class PeerRunner(OneWorker):
 
     teardown_timeout_s: ClassVar[float] = 0.5
 
+    def prepare(self) -> Failure | None:
+        if self._worker is None and self._verdict is None:
+            self._verdict = self._start()
+        return self._verdict
+
     def predict(self, mlp: MLP) -> Prediction:
         if self._fresh:
             self._drop()

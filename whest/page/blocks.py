@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Tone = Literal["plain", "good", "warn", "bad"]
 Value = str | float | int | bool | None
@@ -77,7 +78,7 @@ class Table:
 class Picture:
     """A chart of matplotlib, or its SVG. `alt` describes it for readers who can't see it."""
 
-    figure: Figure | str
+    figure: "Figure | str"
     alt: str
     caption: str = ""
     size: Literal["small", "normal", "wide"] = "normal"

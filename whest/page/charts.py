@@ -8,15 +8,14 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-import matplotlib as mpl
-import matplotlib.rcsetup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
 from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 WIDTH = 4.5
 """In inches. On a phone, a point is then about a pixel, so labels stay readable."""
@@ -45,26 +44,32 @@ STYLE: dict[Any, Any] = {
     "ytick.color": INK,
     "figure.facecolor": "none",
     "axes.facecolor": "none",
-    "axes.prop_cycle": mpl.rcsetup.cycler(color=SERIES),
+    "axes.prop_cycle": f"cycler(color={list(SERIES)})",
 }
 
 
-def new_figure(height: float = 3.2) -> tuple[Figure, Axes]:
+def new_figure(height: float = 3.2) -> "tuple[Figure, Axes]":
     """An empty chart in whest's style."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, height), layout="constrained")
         return figure, _plain_axes(figure)
 
 
-def new_small_figure() -> tuple[Figure, Axes]:
+def new_small_figure() -> "tuple[Figure, Axes]":
     """A small chart with fixed margins for short labels: computing its layout would take longer than drawing it."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(STYLE | {"font.size": 8, "xtick.major.size": 2, "ytick.major.size": 2}):
         figure = Figure(figsize=(1.9, 1.7))
         figure.subplots_adjust(left=0.2, right=0.97, bottom=0.14, top=0.97)
         return figure, _plain_axes(figure)
 
 
-def _plain_axes(figure: Figure) -> Axes:
+def _plain_axes(figure: "Figure") -> "Axes":
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(color=GRID, linewidth=0.7)
@@ -79,7 +84,7 @@ def literal(text: str, longest: int = 48) -> str:
     return short.replace("\\", "/").replace("$", r"\$")
 
 
-def draw_gauge(share: float, floor: float | None) -> Figure:
+def draw_gauge(share: float, floor: float | None) -> "Figure":
     """A bar from 0 to 1, filled to `share`, with a line at the floor: the part below it costs nothing."""
     figure, axes = new_figure(height=0.6)
     axes.grid(visible=False)
@@ -97,7 +102,7 @@ def draw_gauge(share: float, floor: float | None) -> Figure:
     return figure
 
 
-def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
+def svg_of(figure: "Figure | str", label: str, number: int = 1) -> str:
     """The figure as an SVG element for HTML: the page's colours, ids from its number, no scripts or links."""
     root = ElementTree.fromstring(figure if isinstance(figure, str) else _write_svg(figure))
     if root.tag != f"{SVG}svg":
@@ -118,7 +123,9 @@ def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _write_svg(figure: Figure) -> str:
+def _write_svg(figure: "Figure") -> str:
+    import matplotlib as mpl
+
     file = io.StringIO()
     nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with mpl.rc_context(STYLE | {"svg.hashsalt": "whest"}), warnings.catch_warnings():

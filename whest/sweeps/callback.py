@@ -9,6 +9,7 @@ import json
 import logging
 from dataclasses import dataclass
 from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,11 +23,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from whest.sweeps.resume import SWEEP_FILE
-from whest.tracking.parents import close_parent, reopen_parent
-from whest.tracking.runs import PARENT_FILE, PARENT_VARIABLE, SWEEP_JOB, MlflowTracking
 
 if TYPE_CHECKING:
     from whest.sweeps.table import SweepRow
+    from whest.tracking.runs import MlflowTracking
 
 LOG = logging.getLogger(__name__)
 LOCK_FILE = ".running"
@@ -40,7 +40,10 @@ class OpenSweep:
     words: str
     lock: FileLock
     outputs: Path
-    tracking: MlflowTracking | None
+    tracking: "MlflowTracking | None"
+    figures: bool
+    page: bool
+    n_jobs: int | None
 
 
 _OPEN: list[OpenSweep] = []
@@ -62,7 +65,9 @@ class SweepCallback(Callback):
             folder, lock = take_folder(config, words)
         except OSError:
             return  # Hydra makes the same folder next, and its error stops the sweep
-        sweep = OpenSweep(folder, words, lock, Path(config.outputs_dir), _tracking(config))
+        keys, n_jobs = swept(config)
+        outputs = Path(config.outputs_dir)
+        sweep = OpenSweep(folder, words, lock, outputs, _tracking(config), config.figures, config.page, n_jobs)
         _OPEN.append(sweep)
         write_state(folder, words, "open")
         _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
@@ -71,7 +76,14 @@ class SweepCallback(Callback):
         elif can_begin(config):
             parent = _open_parent(sweep)
             if parent is not None:
+                from whest.tracking.runs import PARENT_VARIABLE
+
                 _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={parent}")
+        from whest.dataset.row import KEPT
+        from whest.sweeps.pace import Pace, begin_pace
+
+        begin_pace(Pace(n_jobs, keys))
+        KEPT.keep()
 
     def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
         while _PARENTLESS:
@@ -85,6 +97,8 @@ def _open_parent(sweep: OpenSweep) -> str | None:
     """The id of the sweep's parent run in MLflow. Without it the jobs run all the same."""
     if sweep.tracking is None:
         return None
+    from whest.tracking.parents import reopen_parent
+
     try:
         return reopen_parent(sweep.tracking, "sweep", sweep.folder)
     except Exception as error:
@@ -122,6 +136,17 @@ def sweep_words(config: DictConfig) -> str:
     sweeper = OmegaConf.to_container(config.hydra.sweeper, resolve=False)
     document = json.dumps([kept, sweeper], sort_keys=True, default=str)
     return hashlib.sha256(document.encode()).hexdigest()
+
+
+def swept(config: DictConfig) -> tuple[list[str], int | None]:
+    """The swept keys and the number of jobs; None if the sweeper decides how many."""
+    words = [*config.hydra.overrides.task, *(f"{k}={v}" for k, v in (config.hydra.sweeper.get("params") or {}).items())]
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    varied = [override for override in parser.parse_overrides(words) if override.is_sweep_override()]
+    keys = [override.get_key_element().lstrip("+~") for override in varied]
+    is_grid = config.hydra.sweeper._target_.endswith(".BasicSweeper")
+    n_jobs = prod(len(list(override.sweep_string_iterator())) for override in varied) if is_grid else None
+    return keys, n_jobs
 
 
 def take_folder(config: DictConfig, words: str) -> tuple[Path, FileLock]:
@@ -179,7 +204,7 @@ def _quoted(text: str) -> str:
 
 
 def finish_open_sweep(is_interrupted: bool = False) -> list["SweepRow"]:
-    """Write the sweep's table, figures and page, print it and log it; once. Returns the rows."""
+    """Print the sweep's table, then save and log it; once. Returns the rows."""
     _PARENTLESS.clear()
     rows = [_FINISHED.pop(0) for _ in range(len(_FINISHED))]
     while _OPEN:
@@ -201,22 +226,23 @@ def _discard(folder: Path, outputs: Path) -> None:
 
 
 def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
-    from whest.sweeps.table import read_sweep, write_table
+    from whest.dataset.row import KEPT
+    from whest.sweeps.pace import end_pace
+    from whest.sweeps.table import read_sweep
+    from whest.tracking.runs import PARENT_FILE
 
+    end_pace()
+    KEPT.keep(0)
     folder, tracking = sweep.folder, sweep.tracking
     parent = (folder / PARENT_FILE).read_text().strip() if tracking and (folder / PARENT_FILE).exists() else None
-    rows = read_sweep(folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent else None)
+    is_here = len([*folder.glob("*/report.json")]) == sweep.n_jobs
+    rows = read_sweep(
+        folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent and not is_here else None
+    )
     if not rows and parent is None:
         _discard(folder, sweep.outputs)
     if rows:
-        from whest.display.console import open_console
-        from whest.page import save_page
-        from whest.sweeps.view import best_lines, print_sweep, save_figures, sweep_page
-
-        write_table(rows, folder / "sweep.csv")
-        save_figures(rows, folder)
-        save_page(sweep_page(rows, f"sweep {folder.name}"), folder / "sweep.html")
-        print_sweep(rows, best_lines(rows), folder, open_console())
+        _show_and_save(sweep, rows)
     if rows and not is_interrupted and all(row.status == "finished" for row in rows):
         write_state(folder, sweep.words, "done")
     if tracking and parent:
@@ -226,9 +252,27 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
     return rows
 
 
-def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> dict[int, dict[str, Any]]:
+def _show_and_save(sweep: OpenSweep, rows: list["SweepRow"]) -> None:
+    from whest.display.console import open_console
+    from whest.sweeps.table import write_table
+    from whest.sweeps.view import best_lines, print_places, print_sweep, save_figures, sweep_page
+
+    console, folder = open_console(), sweep.folder
+    print_sweep(rows, best_lines(rows), console)
+    write_table(rows, folder / "sweep.csv")
+    if sweep.figures:
+        save_figures(rows, folder)
+    if sweep.page:
+        from whest.page import save_page
+
+        save_page(sweep_page(rows, f"sweep {folder.name}"), folder / "sweep.html")
+    print_places(folder, console)
+
+
+def _reports_elsewhere(tracking: "MlflowTracking", parent: str, folder: Path) -> dict[int, dict[str, Any]]:
     """Reports from MLflow, of the jobs whose folders are on other machines."""
     from whest.tracking.recorded import read_run
+    from whest.tracking.runs import SWEEP_JOB
 
     try:
         client, experiment_id = tracking.connect()
@@ -242,23 +286,25 @@ def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> d
     return {job: run.report for job, run in found.items() if run.report}
 
 
-def _tracking(config: DictConfig) -> MlflowTracking | None:
+def _tracking(config: DictConfig) -> "MlflowTracking | None":
     """The tracking of the config's `_target_`; None if it is not MLflow."""
     from whest.config.build import build_group
+    from whest.tracking.runs import MlflowTracking
 
     node = OmegaConf.to_container(config.tracking, resolve=True)
     tracking = build_group({"tracking": node}, "tracking", outputs=Path(config.outputs_dir).absolute())
     return tracking if isinstance(tracking, MlflowTracking) else None
 
 
-def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list["SweepRow"], folder: Path, status: str) -> None:
+def _log_sweep(tracking: "MlflowTracking", run_id: str, rows: list["SweepRow"], folder: Path, status: str) -> None:
     from whest.sweeps.table import COLUMNS
+    from whest.tracking.parents import close_parent
 
     metrics = [
         (f"score/{row.estimator}", row.score, int(row.flop_budget or 0)) for row in rows if row.score is not None
     ]
     table = {column: [getattr(row, column) for row in rows] for column in COLUMNS} if rows else None
-    files = [*folder.glob("*.png"), folder / "sweep.csv", folder / "sweep.html"] if rows else []
+    files = [*folder.glob("*.png"), *folder.glob("sweep.csv"), *folder.glob("sweep.html")] if rows else []
     try:
         close_parent(tracking, run_id, metrics, table, "sweep.json", files, status=status)
     except Exception as error:

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -15,13 +14,16 @@ from whest.notation import figure, plus_minus, short_path
 from whest.page.palette import GRID, INK, MUTED, SERIES
 from whest.sweeps.table import SweepRow
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 Rows = Sequence[SweepRow]
 MARKERS = "osD^vP*X"
 MOST_FLOORS, MOST_CURVES = 6, 16
 """With more curves the legend would be longer than the picture: then one colour per estimator, points without lines."""
 
 
-def print_sweep(rows: Rows, best: list[str], folder: Path, console: Console) -> None:
+def print_sweep(rows: Rows, best: list[str], console: Console) -> None:
     table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
     for column in ("job", "estimator", "budget", "score", "failed", "best", "status"):
         table.add_column(column, justify="left" if column in ("estimator", "best", "status") else "right")
@@ -38,10 +40,20 @@ def print_sweep(rows: Rows, best: list[str], folder: Path, console: Console) -> 
     console.print(table)
     for line in best:
         console.print(escape(line), soft_wrap=True)
-    console.print(f"saved    {short_path(folder / 'sweep.csv')}, sweep.html and figures", soft_wrap=True)
+
+
+def print_places(folder: Path, console: Console) -> None:
+    made = [
+        path.name
+        for path in (folder / "sweep.csv", folder / "sweep.html", *sorted(folder.glob("*.png")))
+        if path.exists()
+    ]
+    console.print(f"saved    {short_path(folder)}: {', '.join(made)}", soft_wrap=True)
 
 
 def save_figures(rows: Rows, folder: Path) -> list[Path]:
+    from matplotlib.figure import Figure
+
     paths = []
     for name, draw in FIGURES.items():
         drawn = Figure(figsize=(7, 4.3), layout="constrained")
@@ -55,7 +67,7 @@ def save_figures(rows: Rows, folder: Path) -> list[Path]:
     return paths
 
 
-def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
+def draw_score_against_budget(axes: "Axes", rows: Rows) -> None:
     """Curves with a band of one standard error. Dotted: the floor, the score of the same error at no cost."""
     shown = [row for row in rows if row.score is not None and row.flop_budget]
     for label, colour, marker, points in _curves(shown):
@@ -78,7 +90,7 @@ def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
     _finish(axes, [row.score for row in shown], "budget (FLOPs)", "score ± SE", title)
 
 
-def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
+def draw_error_against_compute(axes: "Axes", rows: Rows) -> None:
     """The error of each job against its compute, for all budgets. A line joins the Pareto front."""
     shown = [row for row in rows if row.error and row.compute]
     for label, colour, marker, points in _curves(shown):
@@ -97,7 +109,7 @@ def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
     _finish(axes, heights, "effective compute (FLOPs)", f"{measures} ± SE", "Error against compute")
 
 
-def _draw_sampling(axes: Axes, rows: Rows) -> None:
+def _draw_sampling(axes: "Axes", rows: Rows) -> None:
     """The MSE of plain sampling at any compute: for one dataset, MSE times compute is constant."""
     prices = {(row.sampling_mse_at_budget or 0) * (row.flop_budget or 0) for row in rows} - {0}
     if not prices or max(prices) > 1.01 * min(prices):
@@ -107,7 +119,7 @@ def _draw_sampling(axes: Axes, rows: Rows) -> None:
     axes.plot(ends, heights, color=INK, linestyle="--", linewidth=1, label="plain sampling")
 
 
-FIGURES: dict[str, Callable[[Axes, Rows], None]] = {
+FIGURES: dict[str, Callable[["Axes", Rows], None]] = {
     "score_against_budget": draw_score_against_budget,
     "error_against_compute": draw_error_against_compute,
 }
@@ -128,7 +140,7 @@ def _curves(rows: Rows) -> list[tuple[str, str, str, list[SweepRow]]]:
     return found
 
 
-def _finish(axes: Axes, heights: Sequence[float | None], x: str, y: str, title: str) -> None:
+def _finish(axes: "Axes", heights: Sequence[float | None], x: str, y: str, title: str) -> None:
     is_log = bool(heights) and all(height is not None and height > 0 for height in heights)
     axes.set(xscale="log", yscale="log" if is_log else "linear", xlabel=x, ylabel=y, title=title)
     if axes.get_legend_handles_labels()[0]:

@@ -7,8 +7,6 @@ not lost.
 import json
 import logging
 import shlex
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from filelock import FileLock
 
 from whest.document import PAGE, REPORT, Json, case_score, milliseconds, report_metrics
 from whest.errors import ConfigError, WhestError
+from whest.notation import printable
 from whest.report import AnyReport, ReportView
 from whest.tracking.content import PARENT_FILE as PARENT_FILE
 from whest.tracking.content import PARENT_VARIABLE as PARENT_VARIABLE
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient as MlflowClient
 
 LOG = logging.getLogger(__name__)
+TABLES = "mlflow.loggedArtifacts"
+"""MLflow's tag with the names of a run's tables."""
 SQLITE = "sqlite:///"
 PROBE_S = 2.0
 """How long a server may take to answer at all."""
@@ -136,7 +137,7 @@ class MlflowTracking:
         try:
             client = MlflowClient(self.tracking_uri)
             found = client.get_experiment_by_name(self.experiment)
-            names = ", ".join(experiment.name for experiment in client.search_experiments())
+            names = ", ".join(printable(experiment.name) for experiment in client.search_experiments())
         except (MlflowException, SQLAlchemyError) as error:
             raise WhestError(f"{where} can't be read ({str(error).splitlines()[0]}): check the address") from None
         if found is None or found.lifecycle_stage == "deleted":
@@ -150,6 +151,9 @@ def silence(uri: str) -> str | None:
     """Why a server gives no answer, in words; None if it answers in time, or if the address is no server's."""
     if not uri.startswith(("http://", "https://")):
         return None
+    import urllib.error
+    import urllib.request
+
     found = [f"did not answer within {PROBE_S:g} s"]
 
     def ask() -> None:
@@ -204,6 +208,8 @@ def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, fo
 
 def log_run(client: "MlflowClient", experiment_id: str, document: Json, view: "ReportView[Any]", folder: Path) -> str:
     """Make the MLflow run of a folder with a report.json, log everything and close it. Returns its id."""
+    from mlflow.entities import RunTag
+
     meta = document["run_meta"]
     started, finished = (
         milliseconds(datetime.fromisoformat(meta[f"run_{name}_at_utc"])) for name in ("started", "finished")
@@ -217,17 +223,28 @@ def log_run(client: "MlflowClient", experiment_id: str, document: Json, view: "R
         _log_figures(client, run_id, metrics, view.series(document), run_params(document, sha256), finished)
         _log_dataset(client, run_id, document["run_config"]["dataset"])
         unit = case_score(document["results"])["unit"].lower()
-        client.log_table(run_id, case_table(view.case_figures(document)), f"per_{unit}.json")
+        table = f"per_{unit}.json"
+        _log_table(client, run_id, case_table(view.case_figures(document)), table)
         if (folder / "figures").exists():
             client.log_artifacts(run_id, str(folder / "figures"), "figures")
         for name in (REPORT, PAGE, "config.yaml", *view.files):
             if (folder / name).exists():
                 client.log_artifact(run_id, str(folder / name))
-        client.set_tag(run_id, "mlflow.note.content", run_note(experiment_id, run_id, document, PAGE))
+        last = {
+            TABLES: json.dumps([{"path": table, "type": "table"}]),
+            "mlflow.note.content": run_note(experiment_id, run_id, document, PAGE),
+        }
+        client.log_batch(run_id, tags=[RunTag(name, text) for name, text in last.items()])
         status = run_status(document)
     finally:
         client.set_terminated(run_id, status, end_time=finished)
     return run_id
+
+
+def _log_table(client: "MlflowClient", run_id: str, table: Mapping[str, list[Any]], name: str) -> None:
+    """What `client.log_table` writes, which makes a pandas frame and asks the store three times. The tag comes last."""
+    rows = [list(row) for row in zip(*table.values(), strict=True)]
+    client.log_text(run_id, json.dumps({"columns": list(table), "data": rows}), name)
 
 
 def _log_figures(
