@@ -1,9 +1,8 @@
 """How a comparison is shown: on the console, as a figure, as a page."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -13,6 +12,10 @@ from whest.compare.comparison import Comparison, Pair, Split
 from whest.notation import figure, plus_minus
 from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 from whest.scoring.paired import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PAIR_COLUMNS = ("against", "ratio", "difference: t interval", "bootstrap", "wins", "needed")
 
@@ -82,8 +85,10 @@ def between(interval: Interval | None) -> str:
     return "–" if interval is None else f"[{interval.low:.3g}, {interval.high:.3g}]"
 
 
-def draw_comparison(comparison: Comparison) -> Figure:
+def draw_comparison(comparison: Comparison) -> "Figure":
     """Left: the two scores of every case. Right: the ratios with their intervals."""
+    from matplotlib.figure import Figure
+
     drawn = Figure(figsize=(10, 4.3), layout="constrained")
     left, right = drawn.subplots(1, 2)
     for axes in (left, right):
@@ -95,7 +100,7 @@ def draw_comparison(comparison: Comparison) -> Figure:
     return drawn
 
 
-def draw_scores(axes: Axes, comparison: Comparison) -> None:
+def draw_scores(axes: "Axes", comparison: Comparison) -> None:
     first = comparison.sides[0]
     for i, side in enumerate(comparison.sides[1:]):
         colour = SERIES[i % len(SERIES)]
@@ -112,7 +117,7 @@ def draw_scores(axes: Axes, comparison: Comparison) -> None:
     axes.legend(frameon=False)
 
 
-def draw_ratios(axes: Axes, comparison: Comparison) -> None:
+def draw_ratios(axes: "Axes", comparison: Comparison) -> None:
     shown = [pair for pair in comparison.pairs if pair.paired.ratio is not None]
     for place, pair in enumerate(shown):
         _draw_ratio(axes, place, pair)
@@ -129,7 +134,7 @@ def draw_ratios(axes: Axes, comparison: Comparison) -> None:
     )
 
 
-def _draw_ratio(axes: Axes, place: int, pair: Pair) -> None:
+def _draw_ratio(axes: "Axes", place: int, pair: Pair) -> None:
     ratio, interval = pair.paired.ratio, pair.paired.ratio_interval
     colour = ACCENT if pair.paired.is_resolved else MUTED
     if interval is not None:

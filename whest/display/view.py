@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from matplotlib.figure import Figure
 from rich.text import Text
 
 from whest.document import Json
@@ -18,6 +17,7 @@ from whest.page.run import PageParts
 from whest.report import AnyReport, Row
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 R = TypeVar("R", bound=AnyReport)
@@ -88,7 +88,7 @@ class View(ABC, Generic[R]):
         return [headline, *self.rows(report)]
 
 
-class Pictures(dict[str, Figure]):
+class Pictures(dict[str, "Figure"]):
     """Pictures by name. A notebook shows them one below the other."""
 
     def _repr_html_(self) -> str:
@@ -103,7 +103,7 @@ def _plain(markup: str) -> str:
     return Text.from_markup(markup).plain
 
 
-def _image(figure: Figure, name: str) -> str:
+def _image(figure: "Figure", name: str) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=90)
     encoded = base64.b64encode(buffer.getvalue()).decode()

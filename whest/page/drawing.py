@@ -6,16 +6,18 @@ Pictures are drawn from report.json, so that old runs can be drawn too.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, LogFormatter, MaxNLocator
 
 from whest.document import Json, case_rows, case_score, has_failed
 from whest.page.palette import ACCENT, ALARM, GRID, INK
 
-Draw = Callable[[Axes], None]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Draw = Callable[["Axes"], None]
 LEAST_BARS = 7
 """There is always room for this many bars, so that a single bar is not thicker."""
 
@@ -33,8 +35,10 @@ def _save(draw: Draw, title: str, path: Path) -> Path:
     return path
 
 
-def framed(draw: Draw, title: str) -> Figure:
+def framed(draw: Draw, title: str) -> "Figure":
     """A picture with whest's frame and the title."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7, 4.3), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
@@ -45,8 +49,10 @@ def framed(draw: Draw, title: str) -> Figure:
     return figure
 
 
-def draw_case_scores(axes: Axes, results: Json) -> None:
+def draw_case_scores(axes: "Axes", results: Json) -> None:
     """The score of each case, in order. Failed cases have another colour."""
+    from matplotlib.ticker import MaxNLocator
+
     by_case = case_score(results)
     field, measure = by_case["field"], by_case["label"]
     rows = sorted(case_rows(results), key=lambda row: math.inf if row[field] is None else row[field])
@@ -65,9 +71,11 @@ def draw_case_scores(axes: Axes, results: Json) -> None:
 
 
 def draw_shares(
-    axes: Axes, flops: Sequence[tuple[str, float]], total: float, colours: Sequence[str], label: str
+    axes: "Axes", flops: Sequence[tuple[str, float]], total: float, colours: Sequence[str], label: str
 ) -> None:
     """A bar for each part's FLOPs, the largest on top, with its share beside the bar."""
+    from matplotlib.ticker import EngFormatter
+
     bars = axes.barh([name for name, _ in flops], [spent for _, spent in flops], color=colours, height=0.6)
     axes.bar_label(bars, [f"{spent / total:.2%}" for _, spent in flops], padding=4, color=INK)
     axes.grid(visible=False, axis="y")
@@ -80,8 +88,10 @@ def draw_shares(
     )
 
 
-def set_scale(axes: Axes, values: np.ndarray) -> str:
+def set_scale(axes: "Axes", values: np.ndarray) -> str:
     """Use a logarithmic scale if all values are positive. Its plain labels (1e-06) are fast to draw."""
+    from matplotlib.ticker import LogFormatter
+
     known = values[np.isfinite(values)]
     if not known.size or not (known > 0).all():
         return "linear"

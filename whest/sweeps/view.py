@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -14,6 +13,9 @@ from whest.document import PAGE
 from whest.notation import figure, plus_minus, short_path
 from whest.page.palette import GRID, INK, MUTED, SERIES
 from whest.sweeps.table import SweepRow
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Rows = Sequence[SweepRow]
 MARKERS = "osD^vP*X"
@@ -42,6 +44,8 @@ def print_sweep(rows: Rows, best: list[str], folder: Path, console: Console) -> 
 
 
 def save_figures(rows: Rows, folder: Path) -> list[Path]:
+    from matplotlib.figure import Figure
+
     paths = []
     for name, draw in FIGURES.items():
         drawn = Figure(figsize=(7, 4.3), layout="constrained")
@@ -55,7 +59,7 @@ def save_figures(rows: Rows, folder: Path) -> list[Path]:
     return paths
 
 
-def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
+def draw_score_against_budget(axes: "Axes", rows: Rows) -> None:
     """Curves with a band of one standard error. Dotted: the floor, the score of the same error at no cost."""
     shown = [row for row in rows if row.score is not None and row.flop_budget]
     for label, colour, marker, points in _curves(shown):
@@ -78,7 +82,7 @@ def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
     _finish(axes, [row.score for row in shown], "budget (FLOPs)", "score ± SE", title)
 
 
-def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
+def draw_error_against_compute(axes: "Axes", rows: Rows) -> None:
     """The error of each job against its compute, for all budgets. A line joins the Pareto front."""
     shown = [row for row in rows if row.error and row.compute]
     for label, colour, marker, points in _curves(shown):
@@ -97,7 +101,7 @@ def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
     _finish(axes, heights, "effective compute (FLOPs)", f"{measures} ± SE", "Error against compute")
 
 
-def _draw_sampling(axes: Axes, rows: Rows) -> None:
+def _draw_sampling(axes: "Axes", rows: Rows) -> None:
     """The MSE of plain sampling at any compute: for one dataset, MSE times compute is constant."""
     prices = {(row.sampling_mse_at_budget or 0) * (row.flop_budget or 0) for row in rows} - {0}
     if not prices or max(prices) > 1.01 * min(prices):
@@ -107,7 +111,7 @@ def _draw_sampling(axes: Axes, rows: Rows) -> None:
     axes.plot(ends, heights, color=INK, linestyle="--", linewidth=1, label="plain sampling")
 
 
-FIGURES: dict[str, Callable[[Axes, Rows], None]] = {
+FIGURES: dict[str, Callable[["Axes", Rows], None]] = {
     "score_against_budget": draw_score_against_budget,
     "error_against_compute": draw_error_against_compute,
 }
@@ -128,7 +132,7 @@ def _curves(rows: Rows) -> list[tuple[str, str, str, list[SweepRow]]]:
     return found
 
 
-def _finish(axes: Axes, heights: Sequence[float | None], x: str, y: str, title: str) -> None:
+def _finish(axes: "Axes", heights: Sequence[float | None], x: str, y: str, title: str) -> None:
     is_log = bool(heights) and all(height is not None and height > 0 for height in heights)
     axes.set(xscale="log", yscale="log" if is_log else "linear", xlabel=x, ylabel=y, title=title)
     if axes.get_legend_handles_labels()[0]:
