@@ -19,7 +19,7 @@ from whest.errors import ConfigError
 from whest.host import code_version
 from whest.page.drawing import save_figures
 from whest.page.render import save_page
-from whest.page.run import composed_config, run_page
+from whest.page.run import run_page
 from whest.progress import Progress, SilentProgress
 from whest.report import AnyReport, Report, RunMeta, save_report
 from whest.scoring.score import Rule, Score
@@ -123,7 +123,7 @@ def save_run_page(report: AnyReport, folder: Path) -> None:
     try:
         document = report.to_json()
         parts = report.view.page(document, report)
-        save_page(run_page(document, parts, composed_config(folder)), folder / PAGE)
+        save_page(run_page(document, parts, folder), folder / PAGE)
     except Exception as error:
         LOG.warning("%s could not be made (%s: %s); the report is saved", folder / PAGE, type(error).__name__, error)
 

@@ -7,6 +7,7 @@ in the same folder. Finished jobs are recognised by the hash of their point (`wh
 import hashlib
 import json
 import logging
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from filelock import FileLock, Timeout
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
+from whest.files import SWEEP_PAGE
 from whest.sweeps.resume import SWEEP_FILE
 from whest.tracking.parents import close_parent, reopen_parent
 from whest.tracking.runs import PARENT_FILE, PARENT_VARIABLE, SWEEP_JOB, MlflowTracking
@@ -34,6 +36,7 @@ class OpenSweep:
     words: str
     lock: FileLock
     tracking: MlflowTracking | None
+    command: str
 
 
 _OPEN: list[OpenSweep] = []
@@ -49,7 +52,7 @@ class SweepCallback(Callback):
         words = sweep_words(config)
         folder, lock = take_folder(config, words)
         tracking = _tracking(config)
-        _OPEN.append(OpenSweep(folder, words, lock, tracking))
+        _OPEN.append(OpenSweep(folder, words, lock, tracking, sweep_command(config)))
         write_state(folder, words, "open")
         _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
         if tracking is not None:
@@ -66,6 +69,11 @@ def sweep_words(config: DictConfig) -> str:
     sweeper = OmegaConf.to_container(config.hydra.sweeper, resolve=False)
     document = json.dumps([kept, sweeper], sort_keys=True, default=str)
     return hashlib.sha256(document.encode()).hexdigest()
+
+
+def sweep_command(config: DictConfig) -> str:
+    """The command that started the sweep."""
+    return shlex.join(["python", "-m", "whest", "-m", *config.hydra.overrides.task])
 
 
 def take_folder(config: DictConfig, words: str) -> tuple[Path, FileLock]:
@@ -141,11 +149,12 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
     if rows:
         from whest.display.console import open_console
         from whest.page import save_page
-        from whest.sweeps.view import best_lines, print_sweep, save_figures, sweep_page
+        from whest.sweeps.page import sweep_page
+        from whest.sweeps.view import best_lines, print_sweep, save_figures
 
         write_table(rows, folder / "sweep.csv")
         save_figures(rows, folder)
-        save_page(sweep_page(rows, f"sweep {folder.name}"), folder / "sweep.html")
+        save_page(sweep_page(rows, f"sweep {folder.name}", sweep.command), folder / SWEEP_PAGE)
         print_sweep(rows, best_lines(rows), folder, open_console())
     if rows and not is_interrupted and all(row.status == "finished" for row in rows):
         write_state(folder, sweep.words, "done")

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whest.files import SWEEP_STATE
 from whest.host import PACKAGE
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from whest.report import AnyReport
 
 POINT_FILE = "point.json"
-SWEEP_FILE = "sweep_state.json"
+SWEEP_FILE = SWEEP_STATE
 """In the sweep's folder, beside the folders of its jobs."""
 
 

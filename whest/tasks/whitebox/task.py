@@ -21,6 +21,7 @@ from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.whitebox import WhiteboxRule, WhiteboxScore
 from whest.tasks.whitebox.baseline import flops_per_sample, peer_flops_per_sample
+from whest.tasks.whitebox.neurons import input_means
 from whest.tasks.whitebox.report import WhiteboxReport
 from whest.tasks.whitebox.view import VIEW
 from whest.truth.cache import TruthCache, watched_truth
@@ -55,7 +56,8 @@ class Whitebox:
                 mlp = self.dataset.mlp(row)
                 truth, drawn_in_s = self._truth(row, mlp, progress)
                 prediction = runner.predict(mlp)
-                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections)
+                inputs = input_means(mlp.weights, truth.means)
+                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections, inputs)
 
     def score(self, rule: WhiteboxRule, cases: Sequence[WhiteboxCase]) -> WhiteboxScore:
         return rule.score(cases, self.limits, self.sample_price)
