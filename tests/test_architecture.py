@@ -28,7 +28,7 @@ DOORS = {
     "sqlalchemy": ("tracking",),
     "hydra": ("cli.command", "config", "sweeps.callback"),
     "jinja2": ("page.render",),
-    "matplotlib": ("display", "page", "tasks.*.view", "tasks.*.figures", "sweeps.view", "compare.view"),
+    "matplotlib": ("display.view", "page.drawing", "tasks.*.figures", "sweeps.view", "compare.view"),
     "rich": ("cli", "display", "tasks.*.view", "sweeps.view", "compare.view", "boards.show"),
     "pyarrow": ("dataset.formats",),
 }

@@ -195,10 +195,10 @@ def draw(report: AnyReport, folder: Path) -> None:
 def save_run_page(report: AnyReport, folder: Path) -> None:
     """Write report.html beside report.json."""
     from whest.page.render import save_page
-    from whest.page.run import composed_config, run_page
+    from whest.page.run import run_page
 
     document = report.to_json()
-    save_page(run_page(document, report.view.page(document, report), composed_config(folder)), folder / PAGE)
+    save_page(run_page(document, report.view.page(document, report), folder), folder / PAGE)
 
 
 class Clock:

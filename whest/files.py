@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+SWEEP_STATE, SWEEP_PAGE = "sweep_state.json", "sweep.html"
+"""Files of a sweep, above the folders of its jobs."""
 MOST_VALUES = 2_000_000
 """Values of a JSON document that is read whole."""
 

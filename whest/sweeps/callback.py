@@ -7,6 +7,7 @@ in the same folder. Finished jobs are recognised by the hash of their point (`wh
 import hashlib
 import json
 import logging
+import shlex
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
@@ -22,6 +23,8 @@ from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
+from whest.files import SWEEP_PAGE
+from whest.notation import short_path
 from whest.sweeps.resume import SWEEP_FILE
 
 if TYPE_CHECKING:
@@ -44,6 +47,7 @@ class OpenSweep:
     figures: bool
     page: bool
     n_jobs: int | None
+    command: str
 
 
 _OPEN: list[OpenSweep] = []
@@ -66,8 +70,8 @@ class SweepCallback(Callback):
         except OSError:
             return  # Hydra makes the same folder next, and its error stops the sweep
         keys, n_jobs = swept(config)
-        outputs = Path(config.outputs_dir)
-        sweep = OpenSweep(folder, words, lock, outputs, _tracking(config), config.figures, config.page, n_jobs)
+        outputs, command = Path(config.outputs_dir), sweep_command(config)
+        sweep = OpenSweep(folder, words, lock, outputs, _tracking(config), config.figures, config.page, n_jobs, command)
         _OPEN.append(sweep)
         write_state(folder, words, "open")
         _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
@@ -147,6 +151,14 @@ def swept(config: DictConfig) -> tuple[list[str], int | None]:
     is_grid = config.hydra.sweeper._target_.endswith(".BasicSweeper")
     n_jobs = prod(len(list(override.sweep_string_iterator())) for override in varied) if is_grid else None
     return keys, n_jobs
+
+
+def sweep_command(config: DictConfig) -> str:
+    """The command that started the sweep, with the config folders and Hydra's own words that it was given."""
+    given = [source.path for source in config.hydra.runtime.config_sources if source.provider == "command-line"]
+    flags = [word for folder in given for word in ("--config-dir", str(short_path(Path(folder))))]
+    own = [word for word in config.hydra.overrides.hydra if not word.startswith(("hydra.mode=", "hydra.sweep.dir="))]
+    return shlex.join(["python", "-m", "whest", "-m", *flags, *config.hydra.overrides.task, *own])
 
 
 def take_folder(config: DictConfig, words: str) -> tuple[Path, FileLock]:
@@ -255,7 +267,7 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
 def _show_and_save(sweep: OpenSweep, rows: list["SweepRow"]) -> None:
     from whest.display.console import open_console
     from whest.sweeps.table import write_table
-    from whest.sweeps.view import best_lines, print_places, print_sweep, save_figures, sweep_page
+    from whest.sweeps.view import best_lines, print_places, print_sweep, save_figures
 
     console, folder = open_console(), sweep.folder
     print_sweep(rows, best_lines(rows), console)
@@ -264,8 +276,9 @@ def _show_and_save(sweep: OpenSweep, rows: list["SweepRow"]) -> None:
         save_figures(rows, folder)
     if sweep.page:
         from whest.page import save_page
+        from whest.sweeps.page import sweep_page
 
-        save_page(sweep_page(rows, f"sweep {folder.name}"), folder / "sweep.html")
+        save_page(sweep_page(rows, f"sweep {folder.name}", sweep.command), folder / SWEEP_PAGE)
     print_places(folder, console)
 
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from whest.files import LARGEST_SOURCE, read_bounded
+from whest.files import LARGEST_SOURCE, SWEEP_STATE, read_bounded
 from whest.host import PACKAGE
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 POINT_FILE = "point.json"
 PROBLEM_FILE = "problem.txt"
 """In the folder of a sweep's job that failed before its report: the reason."""
-SWEEP_FILE = "sweep_state.json"
+SWEEP_FILE = SWEEP_STATE
 """In the sweep's folder, beside the folders of its jobs."""
 
 

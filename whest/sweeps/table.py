@@ -61,6 +61,8 @@ class SweepRow:
     on_front: bool = False
     """True if no other job has a smaller error with as little compute."""
     problem: str | None = None
+    dataset: str | None = None
+    started_at: str | None = None
     protocol_hash: str | None = None
     multiplier_floor: float | None = None
     lower_is_better: bool = True
@@ -111,6 +113,8 @@ def row_of(job: int, overrides: str, report: Json) -> SweepRow:
         sampling_mse_at_budget=results.get("sampling_mse_at_budget"),
         n_failed=n_failed(results),
         problem=failed or ", ".join(flags) or None,
+        dataset=config["dataset"]["name"],
+        started_at=report["run_meta"]["run_started_at_utc"],
         protocol_hash=report["run_meta"]["protocol_hash"],
         multiplier_floor=config["scoring"].get("multiplier_floor"),
         lower_is_better=results["direction"] == "lower",
@@ -160,6 +164,12 @@ def _marked(row: SweepRow, top: SweepRow | None) -> SweepRow:
         return row
     a, b = (np.array([one.scores[case] for case in shared], dtype=float) for one in (row, top))
     return row if Paired(a, b, row.case_is_lower_better).is_resolved else replace(row, best="tied")
+
+
+def best_of(rows: Sequence[SweepRow]) -> list[tuple[SweepRow, list[SweepRow]]]:
+    """The best job of each protocol, in order of budget, and the jobs that are not resolved from it."""
+    tops = sorted((row for row in rows if row.best == "best"), key=lambda row: row.flop_budget or 0)
+    return [(top, [o for o in rows if o.best == "tied" and o.protocol_hash == top.protocol_hash]) for top in tops]
 
 
 def mark_front(rows: Sequence[SweepRow]) -> list[SweepRow]:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from whest.document import Json
-from whest.page.charts import literal
+from whest.page.drawing import literal
 from whest.page.palette import ACCENT, ALARM, INK, MUTED
 
 if TYPE_CHECKING:

@@ -4,14 +4,15 @@ from datetime import datetime
 
 from whest.document import Json, case_score, has_failed
 from whest.notation import count, figure, plus_minus
-from whest.page.blocks import Block, Cell, Column, Fact, Gauge, Picture, Table, Text
-from whest.page.charts import new_figure
-from whest.page.drawing import draw_case_scores
-from whest.page.failures import failure_blocks, failure_words
+from whest.page.blocks import Block, Cell, Column, Fact, Gauge, Table, Text
+from whest.page.cases import case_chart
+from whest.page.failures import failure_blocks, failure_words, output_blocks
 from whest.page.flops import flop_blocks, percent
 from whest.page.run import PageParts
 from whest.tasks.whitebox.answers import answer_blocks
-from whest.tasks.whitebox.figures import Answers, draw_layer_error
+from whest.tasks.whitebox.figures import Answers
+from whest.tasks.whitebox.layers import layer_chart
+from whest.tasks.whitebox.predictions import PREDICTIONS_FILE
 
 MAX_ROWS = 1000
 LEVEL = 1.25
@@ -39,13 +40,15 @@ def page_parts(document: Json, answers: Answers | None = None) -> PageParts:
         facts=_facts(document) if results["score"] is not None else [],
         gauges=_gauge(document),
         sections={
+            "Failures": failure_blocks(rows),
             "Error": _error_blocks(results, answers) if rows and results["per_layer_mse"] else [],
             "Where the FLOPs went": flop_blocks(results, len(rows), "FLOPs per MLP") if rows else [],
             "Prediction against truth": answer_blocks(answers) if answers else [],
             "MLPs": [_mlp_table(document)] if rows else [],
-            "Failures and output": failure_blocks(rows),
+            "Output": output_blocks(rows),
         },
         provenance={"isolation": ISOLATION[config["isolation"]["worker"]]},
+        files=(PREDICTIONS_FILE,),
     )
 
 
@@ -161,32 +164,7 @@ def _gauge(document: Json) -> list[Block]:
 
 
 def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
-    by_layer, layer_axes = new_figure()
-    floor = answers.layer_floor if answers is not None else None
-    draw_layer_error(layer_axes, results, floor)
-    by_mlp, mlp_axes = new_figure()
-    draw_case_scores(mlp_axes, results)
-    mses = results["per_layer_mse"]
-    by_case = case_score(results)
-    field, label = by_case["field"], by_case["label"]
-    parts = [row[field] for row in results["per_mlp"] if row[field] is not None]
-    low, high = min(parts, default=None), max(parts, default=None)
-    noise = results["truth_floor_mse"]
-    hidden = [f"{mse:.1e} at layer {i}" for i, mse in enumerate(mses, 1) if mse and mse < layer_axes.get_ylim()[0]]
-    below = f" Below the axis: {', '.join(hidden)}." if hidden else ""
-    return [
-        Picture(
-            by_layer,
-            f"Mean squared error by layer: {figure(mses[0])} at layer 1, {figure(mses[-1])} at layer {len(mses)}; "
-            f"the truth's noise is {figure(noise)} at the last.",
-            f"Error by layer, one grey line per MLP. The truth's noise adds {figure(noise)} to the last layer.{below}",
-        ),
-        Picture(
-            by_mlp,
-            f"{label} of {count(len(results['per_mlp']), 'MLP')} in order, from {figure(low)} to {figure(high)}.",
-            f"Each MLP's {label}, from {figure(low)} to {figure(high)}.",
-        ),
-    ]
+    return [layer_chart(results, answers.layer_floor if answers is not None else None), case_chart(results)]
 
 
 def _mlp_table(document: Json) -> Table:

@@ -24,6 +24,7 @@ from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.whitebox import WhiteboxRule, WhiteboxScore
 from whest.tasks.whitebox.baseline import flops_per_sample, peer_flops_per_sample
+from whest.tasks.whitebox.neurons import input_means
 from whest.tasks.whitebox.report import WhiteboxReport
 from whest.tasks.whitebox.view import VIEW
 from whest.truth.cache import TruthCache, watched_truth
@@ -66,7 +67,8 @@ class Whitebox:
                 with compiling:
                     prediction = runner.predict(mlp)
                 compiling = nullcontext()
-                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections)
+                inputs = input_means(mlp.weights, truth.means)
+                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections, inputs)
 
     def score(self, rule: WhiteboxRule, cases: Sequence[WhiteboxCase]) -> WhiteboxScore:
         return rule.score(cases, self.limits, self.sample_price)
