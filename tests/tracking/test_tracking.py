@@ -96,7 +96,7 @@ def test_a_runs_figures_are_all_in_mlflow(whest: Whest, outputs: Path) -> None:
 def test_a_runs_layers_files_and_dataset_are_in_mlflow(whest: Whest, outputs: Path) -> None:
     from mlflow import MlflowClient
 
-    outcome = whest(*TRACKED, "estimator=mean_prop")
+    outcome = whest(*TRACKED, "estimator=mean_prop", "figures=true")
     assert outcome.exit_code == 0, outcome.err
     report, (run,) = outcome.report, recorded(outputs)
 
