@@ -32,7 +32,7 @@ def _beside(name: str) -> str:
 
 def _file_stem(*, _parent_: DictConfig) -> str:
     """`${file_stem:}`: the name, without suffix, of the file under the key `path` of the same node."""
-    return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem
+    return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem or "file"
 
 
 def _job_lines() -> str:
