@@ -69,6 +69,11 @@ class Failure:
         return f"{self.code}: {(self.message.splitlines() or [''])[0]}"
 
     @property
+    def lines(self) -> list[str]:
+        """The summary, and the user's own line if it is known."""
+        return [f"  {self.summary}", *([f"  {self.where}"] if self.where else [])]
+
+    @property
     def hints(self) -> tuple[str, ...]:
         """What to do about it."""
         causes = self.shape.cause_hints if self.shape is not None else ()

@@ -157,7 +157,9 @@ def _fail(error: BaseException) -> None:
         sentence, exit_code = str(failed), failed.exit_code
     if sentence is None:
         raise error
-    lines = [printable(line) for line in sentence.splitlines()]  # a stranger's words may be among them
+    lines = [
+        "\t".join(map(printable, line.split("\t"))) for line in sentence.splitlines()
+    ]  # a stranger's words may be among them
     print(f"whest: {chr(10).join(lines)}", file=sys.stderr)
     raise SystemExit(exit_code)
 

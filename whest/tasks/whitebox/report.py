@@ -34,8 +34,7 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
         failure = next((case.prediction.failure for case in self.cases if case.prediction.failure is not None), None)
         if not self.never_ran or failure is None:
             return super().problem
-        where = [f"  {failure.where}"] if failure.where else []
-        return "\n".join(["the estimator could not be set up, so no MLP was run", f"  {failure.summary}", *where])
+        return "\n".join(["the estimator could not be set up, so no MLP was run", *failure.lines])
 
     def results(self) -> WhiteboxFindings:
         timings = [case.prediction.timing for case in self.cases]

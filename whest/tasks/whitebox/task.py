@@ -128,10 +128,8 @@ class Whitebox:
         if found is not None:
             return found, None
         if failure is not None and failure.message.startswith(NOT_IMPORTED):
-            raise JobFailedError(
-                f"estimator={self.estimator.name} can't be imported, so no truth was drawn. "
-                f"{failure.code}: {failure.message}"
-            )
+            sentence = f"estimator={self.estimator.name} can't be imported, so no truth was drawn"
+            raise JobFailedError("\n".join([sentence, *failure.lines]))
         started = time.perf_counter()
         drawn = watched_truth(self.cache, self.sampler, mlp, progress)
         return drawn, time.perf_counter() - started

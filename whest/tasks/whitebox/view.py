@@ -166,8 +166,7 @@ def _rule_rows(score: WhiteboxScore) -> list[Row]:
 def _first_failure(report: WhiteboxReport) -> list[str]:
     failure = next((case.prediction.failure for case in report.cases if case.prediction.failure), None)
     if failure is not None:
-        where = [f"  {escape(failure.where)}"] if failure.where else []
-        return [f"  {escape(failure.summary)}", *where, *(f"  hint: {escape(hint)}" for hint in failure.hints)]
+        return [*map(escape, failure.lines), *(f"  hint: {escape(hint)}" for hint in failure.hints)]
     rows = report.to_json()["results"]["per_mlp"]
     reason = next((row["traceback"] for row in rows if row["budget_exhausted"]), None)
     return [f"  {escape(reason)}"] if reason else []
