@@ -26,9 +26,9 @@ ANYWHERE = {"", "__init__"}
 DOORS = {
     "mlflow": ("tracking",),
     "sqlalchemy": ("tracking",),
-    "hydra": ("__main__", "config", "sweeps.callback"),
+    "hydra": ("cli.command", "config", "sweeps.callback"),
     "jinja2": ("page.render",),
-    "matplotlib": ("display", "page", "tasks.*.view", "tasks.*.figures", "sweeps.view", "compare.view"),
+    "matplotlib": ("display.view", "page.drawing", "tasks.*.figures", "sweeps.view", "compare.view"),
     "rich": ("cli", "display", "tasks.*.view", "sweeps.view", "compare.view", "boards.show"),
     "pyarrow": ("dataset.formats",),
 }

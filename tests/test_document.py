@@ -27,7 +27,7 @@ class Estimator:
 PRISM = ("experiment=prism", "data=generated", "data.max_bytes=4096", "data.val_bytes=1024", "budget=1e9")
 RUNS = {
     "traced": ("debug=tiny", "budget=1e8", "estimator=cov_prop"),
-    "eager": ("debug=tiny", "budget=1e8", "estimator=mean_prop", "estimator.mode=eager"),
+    "eager": ("debug=tiny", "budget=1e8", "estimator=mean_prop", "estimator.mode=eager", "report.names=whestbench"),
     "over budget": ("debug=tiny", "budget=10", "estimator=random"),
     "failing": ("debug=tiny", "budget=1e8", "estimator=file", "estimator.path=PATH", "isolation=none"),
     "fherma": ("debug=tiny", "budget=1e8", "estimator=mean_prop", "scoring=fherma"),
@@ -62,7 +62,18 @@ def test_the_runs_are_what_their_names_say(reports: dict[str, Path]) -> None:
     failures = {name: check_document(path)["results"]["failure_breakdown"] for name, path in reports.items()}
     assert failures["over budget"]["budget_exhausted"] == failures["failing"]["error"] == 2
     assert failures["traced"]["error"] == failures["eager"]["error"] == failures["fherma"]["error"] == 0
-    assert check_document(reports["eager"])["run_config"]["estimator"]["mode"] == "eager"
+    eager = check_document(reports["eager"])
+    assert (eager["run_config"]["estimator"]["mode"], eager["run_config"]["lambda_has_effect"]) == ("eager", True)
+
+
+def test_the_references_names_stand_beside_ours(reports: dict[str, Path]) -> None:
+    results = check_document(reports["eager"])["results"]
+    for times in (results["per_mlp"][0], results["breakdowns"]["estimator"], results["breakdowns"]["sampling"]):
+        assert times["flopscope_backend_time_s"] == times["backend_time_s"]
+        assert times["flopscope_overhead_time_s"] == times["overhead_time_s"]
+    assert "flopscope_backend_time_s" not in check_document(reports["traced"])["results"]["per_mlp"][0]
+    (error,) = {row["error"]["exception"] for row in check_document(reports["failing"])["results"]["per_mlp"]}
+    assert error == "ValueError"
 
 
 def test_no_key_is_declared_that_no_report_has(reports: dict[str, Path]) -> None:

@@ -9,7 +9,8 @@ Names are imported at their first use, so that `import whest` loads neither JAX 
 import sys
 
 if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and not __file__.startswith(sys.path[0] + "/"):
-    del sys.path[0]  # `python -m whest` looks in the working folder first: a file there could pass for a library
+    # `python -m` puts the working folder first, where a file could pass for a library. PYTHONPATH=. puts it back.
+    del sys.path[0]
 
 import importlib
 from types import ModuleType

@@ -1,7 +1,6 @@
 """Run whest from Python: compose a config, run it, get the report. docs/api.md has examples."""
 
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass, replace
 from datetime import datetime
@@ -9,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whest.config.build import build_group
-from whest.config.compose import compose
+from whest.config.compose import command_of, compose
 from whest.config.settings import read_settings
+from whest.config.words import refuse_idle, written_out
 from whest.dataset.sources import drawn_seed
 from whest.errors import ConfigError
 from whest.estimator.contract import Estimator
@@ -32,7 +32,7 @@ def run(
     it is scored in this process, as trusted code.
     """
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    overrides = [word for word in words if isinstance(word, str)]
+    overrides = written_out([word for word in words if isinstance(word, str)])
     configs = [word for word in words if not isinstance(word, str)]
     if len(configs) > 1 or (configs and overrides):
         raise ConfigError("run takes command-line words, or one composed config: whest.run(whest.compose(…))")
@@ -40,8 +40,9 @@ def run(
     job = read_settings(config).job
     if job != "score":
         raise ConfigError(f"job={job} gives no report: whest.run is for job=score, python -m whest does the others")
+    refuse_idle(job, overrides)
     place = Path(folder) if folder is not None else _new_folder(read_settings(config).outputs)
-    command = shlex.join(["python", "-m", "whest", *overrides]) if not configs and estimator is None else ""
+    command = command_of(overrides) if not configs and estimator is None else ""
     experiment = build(config, place, overrides, command)
     return carry_out(experiment if estimator is None else with_estimator(experiment, estimator), place)
 

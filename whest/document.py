@@ -270,6 +270,23 @@ def strict_json(value: Any) -> Any:
     return value
 
 
+PEER_NAMES = {
+    "backend_time_s": "flopscope_backend_time_s",
+    "overhead_time_s": "flopscope_overhead_time_s",
+}
+"""Our field names that differ from WhestBench's."""
+
+
+def with_peer_names(value: Any) -> Any:
+    """The same document with WhestBench's names beside ours, for `report.names=whestbench`."""
+    if isinstance(value, list):
+        return [with_peer_names(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    added = {PEER_NAMES[key]: item for key, item in value.items() if key in PEER_NAMES}
+    return {key: with_peer_names(item) for key, item in value.items()} | added
+
+
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested keys joined by dots."""
     flat: dict[str, Any] = {}

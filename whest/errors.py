@@ -7,8 +7,8 @@ class WhestError(Exception):
     exit_code = 1
 
 
-class ConfigError(WhestError):
-    """The config is wrong; it is refused before any work starts."""
+class ConfigError(WhestError, ValueError):
+    """The config is wrong; it is refused before any work starts. A notebook may catch it as a ValueError."""
 
     exit_code = 2
 
@@ -22,4 +22,4 @@ class UnmeterableError(WhestError):
 
 
 class JobFailedError(WhestError):
-    """A job wrote its report but has no valid score; raised so that a sweep counts it as failed."""
+    """A job has no valid score; raised so that a sweep counts it as failed."""

@@ -1,8 +1,11 @@
 """An experiment, and the run that carries it out. Every run of whest starts here."""
 
 import logging
+import signal
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +16,11 @@ from omegaconf import OmegaConf
 from whest import __version__
 from whest.config.build import Node, build_group, build_target
 from whest.config.devices import prepare_jax
-from whest.config.settings import GROUPS, TaskName, read_settings
+from whest.config.settings import GROUPS, ReportOptions, TaskName, read_settings
+from whest.dataset.sources import drawn_seed
 from whest.document import CONFIG, PAGE, Json, protocol_hash
 from whest.errors import ConfigError
 from whest.host import code_version
-from whest.page.drawing import save_figures
-from whest.page.render import save_page
-from whest.page.run import composed_config, run_page
 from whest.progress import Progress, SilentProgress
 from whest.report import AnyReport, Report, RunMeta, save_report
 from whest.scoring.score import Rule, Score
@@ -27,6 +28,8 @@ from whest.tasks.task import Task, fits, legal_pairs, task_builder
 from whest.tracking.runs import Tracking
 
 LOG = logging.getLogger(__name__)
+FIGURES = "figures"
+"""The folder of the pictures, in the run's folder."""
 CaseT = TypeVar("CaseT")
 RuleT = TypeVar("RuleT", bound=Rule)
 ScoreT = TypeVar("ScoreT", bound=Score)
@@ -44,6 +47,10 @@ class Experiment(Generic[CaseT, RuleT, ScoreT]):
     command: str
     config: Node
     """The composed config, which is saved beside the report."""
+    figures: bool = False
+    """Whether the pictures are saved as PNG files."""
+    page: bool = False
+    """Whether report.html is made."""
 
 
 AnyExperiment = Experiment[Any, Any, Any]
@@ -55,6 +62,7 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
     settings = read_settings(config)
     prepare_jax(settings)
     refuse_missing_groups(config)
+    config, command = with_drawn_seed(config, command)
     name = build_target(TaskName, {"name": config["task"].get("name")}, "task").name
     rule = build_group(config, "scoring")
     if not fits(name, rule):
@@ -69,7 +77,18 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
         "setup_timeout_s": settings.setup_timeout_s,
         "participant": settings.participant,
     }
-    return Experiment(task, rule, tracking, notes, command, config)
+    names = build_target(ReportOptions, config["report"], "report").names
+    notes |= {"report_names": names} if names != "whest" else {}
+    return Experiment(task, rule, tracking, notes, command, config, settings.figures, settings.page)
+
+
+def with_drawn_seed(config: Node, command: str) -> tuple[Node, str]:
+    """If the dataset needs a seed and none was given, draw one: config and command then repeat the same run."""
+    drawn = drawn_seed(config)
+    if not drawn:
+        return config, command
+    seeded = {**config, "dataset": {**config["dataset"], **drawn}}
+    return seeded, f"{command} dataset.seed={drawn['seed']}" if command else ""
 
 
 def refuse_missing_groups(config: Node) -> None:
@@ -79,19 +98,31 @@ def refuse_missing_groups(config: Node) -> None:
 
 
 def run(
-    experiment: Experiment[CaseT, RuleT, ScoreT], folder: Path, progress: Progress | None = None
+    experiment: Experiment[CaseT, RuleT, ScoreT],
+    folder: Path,
+    progress: Progress | None = None,
+    show: Callable[[AnyReport], None] | None = None,
 ) -> Report[CaseT, ScoreT]:
-    """Config in, report out: the task yields cases, the rule scores them, the report is saved, drawn and tracked."""
-    clock, task = Clock(), experiment.task
+    """Config in, report out: the task yields cases, the rule scores them; the report is shown, then saved and tracked.
+
+    `show` prints the report. It comes first, because saving, drawing and MLflow take longer than scoring.
+    """
+    clock, task, progress = Clock(), experiment.task, progress or SilentProgress()
+    experiment.tracking.probe()
     keep_config(experiment.config, folder)
-    cases, status = gather(task.cases(progress or SilentProgress()))
-    score = task.score(experiment.rule, cases)
-    report = task.report(describe_run(experiment, clock, status), run_config(experiment, cases), cases, score)
-    save_report(report, folder)
-    report.view.save_files(report, folder)
-    draw(report, folder)
-    save_run_page(report, folder)
-    experiment.tracking.log(report, folder)
+    cases, status = gather(task.cases(progress))
+    with unbroken():
+        score = task.score(experiment.rule, cases)
+        report = task.report(describe_run(experiment, clock, status), run_config(experiment, cases), cases, score)
+        try:
+            if show is not None:
+                show(report)
+        finally:  # the terminal may be gone
+            save_report(report, folder)
+    with progress.stage("saving"):
+        keep_files(experiment, report, folder)
+    with progress.stage("saving to MLflow"):
+        experiment.tracking.log(report, folder)
     return report
 
 
@@ -112,20 +143,62 @@ def gather(cases: Iterable[CaseT]) -> tuple[tuple[CaseT, ...], str]:
     return tuple(finished), "finished"
 
 
+@contextmanager
+def unbroken() -> Iterator[None]:
+    """Ctrl-C and a scheduler's stop wait until the block is done: it takes milliseconds, and no score may be lost."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda number, frame: arrived.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if arrived:
+            raise KeyboardInterrupt
+
+
+def keep_files(experiment: AnyExperiment, report: AnyReport, folder: Path) -> None:
+    """Write the files beside report.json. If one can't be made, warn only: the report is already saved."""
+    with only_warn(folder, *report.view.files):
+        report.view.save_files(report, folder)
+    if report.never_ran:
+        return
+    if experiment.figures:
+        with only_warn(folder, FIGURES):
+            draw(report, folder)
+    if experiment.page:
+        with only_warn(folder, PAGE):
+            save_run_page(report, folder)
+
+
+@contextmanager
+def only_warn(folder: Path, *names: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        files = ", ".join(str(folder / name) for name in names)
+        LOG.warning("%s could not be made (%s: %s); the report is saved", files, type(error).__name__, error)
+
+
 def draw(report: AnyReport, folder: Path) -> None:
     """The run's pictures as PNG files."""
+    from whest.page.drawing import save_figures
+
     subject = f"{report.config['estimator']['name']} on {report.config['dataset']['name']}"
-    save_figures(report.view.drawings(report), subject, folder / "figures")
+    save_figures(report.view.drawings(report), subject, folder / FIGURES)
 
 
 def save_run_page(report: AnyReport, folder: Path) -> None:
-    """Write report.html beside report.json. If that fails, warn only: the report is already saved."""
-    try:
-        document = report.to_json()
-        parts = report.view.page(document, report)
-        save_page(run_page(document, parts, composed_config(folder)), folder / PAGE)
-    except Exception as error:
-        LOG.warning("%s could not be made (%s: %s); the report is saved", folder / PAGE, type(error).__name__, error)
+    """Write report.html beside report.json."""
+    from whest.page.render import save_page
+    from whest.page.run import run_page
+
+    document = report.to_json()
+    save_page(run_page(document, report.view.page(document, report), folder), folder / PAGE)
 
 
 class Clock:
@@ -177,6 +250,7 @@ def run_config(experiment: AnyExperiment, cases: Sequence[Any]) -> Json:
         "task": task.name,
         "flop_budget": task.limits.budget,
         "lambda_flops_per_second": task.limits.lam,
+        "lambda_has_effect": spec.mode != "traced",
         "wall_time_limit_s": task.limits.wall_time_limit_s,
         "residual_wall_time_limit_s": task.limits.residual_wall_time_limit_s,
         **experiment.notes,

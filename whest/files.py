@@ -9,13 +9,20 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
+SWEEP_STATE, SWEEP_PAGE = "sweep_state.json", "sweep.html"
+"""Files of a sweep, above the folders of its jobs."""
 MOST_VALUES = 2_000_000
 """Values of a JSON document that is read whole."""
+
+LARGEST_SOURCE = 2**24
+"""Bytes of a file of a submission's code."""
 
 LARGEST_DIRECTORY = 2**20
 """Bytes of a zip archive's directory: some thousand members."""
@@ -93,16 +100,28 @@ def require_modest_archive(path: Path, most: int | None = None) -> None:
         raise TooLargeError(f"it has {packed:,} bytes and unpacks to {unpacked:,}")
 
 
+def remove_empty(folder: Path, root: Path) -> None:
+    """Remove a folder if it is empty, and with it the folders up to `root` that then are empty too."""
+    above = [place for place in folder.parents if place.is_relative_to(root.absolute())]
+    with suppress(OSError):
+        for place in (folder, *above):
+            place.rmdir()
+
+
 def write_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write arrays with their digest in front, completely or not at all."""
+    import numpy as np
+
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     content = buffer.getvalue()
     write_atomically(path, hashlib.sha256(content).digest() + content)
 
 
-def read_arrays(path: Path) -> dict[str, np.ndarray] | None:
+def read_arrays(path: Path) -> "dict[str, np.ndarray] | None":
     """Arrays from `write_arrays`; None if the file is missing or damaged."""
+    import numpy as np
+
     try:
         stored = path.read_bytes()
     except OSError:

@@ -15,6 +15,11 @@ def figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
+def count(number: int, unit: str) -> str:
+    """A number of things: 1 MLP, 2 MLPs."""
+    return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
+
+
 def plus_minus(value: float | None, error: float | None) -> str:
     """A value and its error in the same power of ten: 3.69e-06 ± 0.21e-06. From 1 up without one: 942.81 ± 0.35."""
     if value is None:

@@ -1,6 +1,7 @@
-"""Progress of long work, as a protocol. `whest.display.progress` implements it with bars."""
+"""Progress of long work, as a protocol. `whest.display.progress` implements it with bars and lines."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, TypeVar
 
 
@@ -22,6 +23,10 @@ class Progress(Protocol):
 
     def samples(self, stream: Iterable[S], label: str, expected: Expected[S]) -> Iterator[S]: ...
 
+    def stage(self, label: str) -> AbstractContextManager[None]:
+        """Work of unknown length, such as compiling."""
+        ...
+
 
 class SilentProgress:
     """Shows nothing."""
@@ -37,3 +42,6 @@ class SilentProgress:
 
     def samples(self, stream: Iterable[S], label: str, expected: Expected[S]) -> Iterator[S]:
         return iter(stream)
+
+    def stage(self, label: str) -> AbstractContextManager[None]:
+        return nullcontext()

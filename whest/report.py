@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from whest.cost import Charge, Timing
-from whest.document import REPORT, Document, Json, strict_json
+from whest.document import REPORT, Document, Json, strict_json, with_peer_names
 from whest.files import write_atomically
 from whest.host import describe_host
 from whest.limits import Limits
@@ -77,16 +77,20 @@ class ReportView(Protocol[ReportT]):
         """The run's problems in rich's markup; empty for a run without problems."""
         ...
 
-    def next_step(self, report: ReportT) -> str | None:
-        """A useful next command."""
+    def next_step(self, report: ReportT, is_tracked: bool) -> str | None:
+        """A useful next command. Boards have only runs that are tracked."""
         ...
 
     def case_table(self, report: ReportT) -> tuple[Sequence[str], list[Sequence[str]]]:
         """Columns and rows for the console."""
         ...
 
-    def case_figures(self, report: ReportT) -> list[Json]:
+    def case_figures(self, document: Json) -> list[Json]:
         """One row per case for MLflow, all with the same keys."""
+        ...
+
+    def series(self, document: Json) -> dict[str, Sequence[float]]:
+        """The task's curves for MLflow, by name. The first value has step 1."""
         ...
 
     def save_files(self, report: ReportT, folder: Path) -> None:
@@ -135,17 +139,19 @@ class Report(ABC, Generic[CaseT, ScoreT]):
     def has_errors(self) -> bool:
         """Whether the estimator raised or returned something invalid."""
 
+    @property
+    def never_ran(self) -> bool:
+        """Whether the estimator could not be set up: the run has one error, and nothing to show in tables or charts."""
+        return False
+
+    @property
+    def problem(self) -> str | None:
+        """One message on why the run failed; None if it did not."""
+        return "the estimator failed: see the report" if self.has_errors else None
+
     @abstractmethod
     def results(self) -> Mapping[str, Any]:
         """The task's own part of `results`: rows as `per_mlp` or `per_case`, and `failure_breakdown` with `error`."""
-
-    def series(self) -> dict[str, Sequence[float]]:
-        """The task's curves for MLflow, by name. The first value has step 1."""
-        return {}
-
-    def tags(self) -> dict[str, str]:
-        """The task's own tags for the MLflow run."""
-        return {}
 
     @cached_property
     def document(self) -> Document:
@@ -163,7 +169,7 @@ class Report(ABC, Generic[CaseT, ScoreT]):
             "results": {**figures, **shared, "peak_memory_bytes": peak_memory_bytes(), **self.results()},
         }
         strict: Document = strict_json(document)
-        return strict
+        return with_peer_names(strict) if self.config.get("report_names") == "whestbench" else strict
 
     def to_json(self) -> Json:
         """The content of `report.json`. It is the same object each time, so copy it before you change it."""

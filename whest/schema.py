@@ -23,6 +23,10 @@ class TimesJson(TypedDict):
     backend_time_s: Annotated[float, says("The device's work.")]
     overhead_time_s: Annotated[float, says("The harness's own work.")]
     residual_wall_time_s: Annotated[float, says("Everything else that the estimator did.")]
+    flopscope_backend_time_s: NotRequired[Annotated[float, says("backend_time_s. Only with report.names=whestbench.")]]
+    flopscope_overhead_time_s: NotRequired[
+        Annotated[float, says("overhead_time_s. Only with report.names=whestbench.")]
+    ]
 
 
 class PartTimesJson(TypedDict):
@@ -32,6 +36,10 @@ class PartTimesJson(TypedDict):
     backend_time_s: Annotated[Figure, says("The device's work.")]
     overhead_time_s: Annotated[Figure, says("The harness's own work.")]
     residual_wall_time_s: Annotated[Figure, says("Everything else that the estimator did.")]
+    flopscope_backend_time_s: NotRequired[Annotated[Figure, says("backend_time_s. Only with report.names=whestbench.")]]
+    flopscope_overhead_time_s: NotRequired[
+        Annotated[Figure, says("overhead_time_s. Only with report.names=whestbench.")]
+    ]
 
 
 class SpentJson(PartTimesJson):
@@ -107,6 +115,8 @@ class ErrorJson(TypedDict):
 
     message: Annotated[str, says("One sentence.")]
     details: Annotated[dict[str, Any], says("For a wrong shape: both shapes and likely causes; else empty.")]
+    exception: NotRequired[Annotated[str | None, says("The class of the exception. None if there was none.")]]
+    where: NotRequired[Annotated[str | None, says("The last line of the estimator's own code: file, line, source.")]]
 
 
 class FailureJson(TypedDict):
@@ -132,6 +142,9 @@ class CommonConfig(TypedDict):
 
     flop_budget: Annotated[float, says("B: the FLOPs that a case may spend; in the learners' tasks, a run.")]
     lambda_flops_per_second: Annotated[float, says("λ: what a second of residual time costs, in FLOPs.")]
+    lambda_has_effect: NotRequired[
+        Annotated[bool, says("False for a traced estimator: it has no residual time, so λ changed nothing.")]
+    ]
     wall_time_limit_s: Annotated[Figure, says("Seconds that a case may take. None is no limit.")]
     residual_wall_time_limit_s: Annotated[Figure, says("Seconds of residual time that a case may take.")]
     round: Annotated[str, says("The round's name.")]
@@ -140,6 +153,9 @@ class CommonConfig(TypedDict):
     memory_limit_mb: Annotated[Figure, says("Megabytes that a worker may take. None is no limit.")]
     setup_timeout_s: Annotated[Figure, says("Seconds that `setup` may take. None is no limit.")]
     participant: Annotated[str, says("Whose run it is.")]
+    report_names: NotRequired[
+        Annotated[Literal["whestbench"], says("The report has WhestBench's field names too. Absent if it has not.")]
+    ]
     estimator: Annotated[EstimatorJson, says("The estimator or the learner.")]
 
 

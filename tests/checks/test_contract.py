@@ -106,6 +106,15 @@ def test_a_breach_is_found_by_its_check_with_a_remedy(validate: Whest, tmp_path:
     assert all(finding["remedy"] for finding in found.values() if finding["status"] != "ok")
 
 
+def test_an_error_is_told_once(validate: Whest) -> None:
+    outcome = validate(predicting("raise ValueError('my own trouble')"), "isolation=none")
+    told = " ".join(outcome.out.split())
+    assert told.count("my own trouble") == 2, "the message, and the source line in it"
+    assert told.count("the same PREDICT_ERROR at") == 5
+    tracer = " ".join(validate(predicting("return means if means.sum() > 0 else 0"), "isolation=none").out.split())
+    assert tracer.count("lax.cond") == 1
+
+
 @pytest.mark.parametrize("mode", ["traced", pytest.param("eager", marks=pytest.mark.slow)])
 def test_an_estimator_that_keeps_the_contract_passes_in_both_modes(validate: Whest, tmp_path: Path, mode: str) -> None:
     outcome = validate(predicting("return means"), "isolation=none", mode=mode)

@@ -21,7 +21,10 @@ from whest.checks.doctor.storage import check_caches, check_disk, check_store, c
 from whest.checks.finding import Finding
 from whest.cli.doctor import look_at
 from whest.isolation.protections import NAMES
+from whest.mlp import SeedProtocol, draw_mlp
 from whest.tracking.runs import MlflowTracking, NoTracking
+from whest.truth.cache import TruthCache
+from whest.truth.reference import ReferenceTruth
 
 pytestmark = pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")
 """MLflow's own."""
@@ -109,6 +112,19 @@ def test_a_bogus_cache_is_named(tmp_path: Path) -> None:
     assert "job=clean" in sampled.remedy
 
 
+def test_a_truth_that_a_run_cached_is_sound_and_one_with_another_byte_is_not(tmp_path: Path) -> None:
+    sampler, mlp = ReferenceTruth(64), draw_mlp(SeedProtocol().streams(4), 3, 2, "test")
+    TruthCache(tmp_path / "cache" / "truth").draw(sampler, mlp)
+    (entry,) = (tmp_path / "cache" / "truth").glob("*.npz")
+    assert check_caches(tmp_path)[0].status == "ok"
+    content = bytearray(entry.read_bytes())
+    content[len(content) // 2] ^= 1
+    entry.write_bytes(content)
+    sampled = check_caches(tmp_path)[0]
+    assert sampled.status == "warn"
+    assert f"1 of them damaged ({entry.name})" in sampled.detail
+
+
 def test_a_full_disk_is_broken_and_little_room_worth_a_word(tmp_path: Path) -> None:
     assert [judge_disk(free, tmp_path).status for free in (0, 1e9, 1e11)] == ["fail", "warn", "ok"]
     assert "GB free" in check_disk(tmp_path / "not" / "there").detail
@@ -188,7 +204,7 @@ def test_a_really_full_disk_is_seen(tmp_path: Path) -> None:
     place = tmp_path / "full"
     place.mkdir()
     script = (
-        "from pathlib import Path; from whest.doctor.storage import check_disk, check_writable;"
+        "from pathlib import Path; from whest.checks.doctor.storage import check_disk, check_writable;"
         f"p = Path({str(place)!r}); print(check_writable(p, 'outputs').status, check_disk(p).status)"
     )
     fill = f"mount -t tmpfs -o size=16k tmpfs {place} && (cat /dev/zero > {place}/filler 2>/dev/null; true)"

@@ -35,7 +35,7 @@ def test_truth_without_error_bars_leaves_a_valid_report(whest: Whest, tmp_path: 
     """The report is read as strict JSON; its floor is that of independent samples, its pictures are drawn."""
     save(tiny(3), tmp_path / "set")
     as_foreign(tmp_path / "set")
-    ended = whest("dataset=file", "dataset.path=set", *SCORE)
+    ended = whest("dataset=file", "dataset.path=set", *SCORE, "figures=true")
     assert ended.exit_code == 0, ended.err
     variances = [row.truth.avg_variance for row in tiny(3).rows if row.truth]
     results = ended.report["results"]

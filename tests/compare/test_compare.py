@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from whest.compare.entrants import Entrant
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
     pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes:DeprecationWarning"),  # MLflow's
@@ -182,3 +184,8 @@ def test_on_the_suite_two_seeds_are_not_resolved_and_two_methods_are(whest_proce
     assert pair["ratio_interval"][0] < 3.83e-06 / 7.80e-05 < pair["ratio_interval"][1], "the README's figures"
     assert f"cov_prop is {1 / pair['ratio']:.1f}× better than mean_prop" in methods.out
     assert pair["wins"] == 50
+
+
+def test_a_reports_own_protocol_hash_cannot_act_on_the_terminal() -> None:
+    entrant = Entrant("x", "x", {"run_meta": {"protocol_hash": "\x1b[2Jabc\u202e"}}, None)
+    assert entrant.protocol_hash == "[2Jabc"

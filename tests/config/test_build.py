@@ -69,6 +69,33 @@ def test_plain_classes_take_their_arguments() -> None:
     assert build_target(Open, {"anything": 1, "goes": "here"}, "estimator").knobs == {"anything": 1, "goes": "here"}
 
 
+class Annotated:
+    """A plain class whose constructor is annotated, also with names that pydantic reserves."""
+
+    def __init__(self, rank: int, schema: str = "", _hidden: float = 0.0, loose=None, **more: object) -> None:  # type: ignore[no-untyped-def]
+        self.knobs = {"rank": rank, "schema": schema, "_hidden": _hidden, "loose": loose, **more}
+
+
+class Unresolved:
+    def __init__(self, rank: "OnlyForTheTypeChecker") -> None:  # type: ignore[name-defined]
+        self.rank = rank
+
+
+def test_a_plain_class_is_checked_against_its_annotations() -> None:
+    values = {"rank": 3.0, "schema": "a", "_hidden": 1, "loose": True, "other": "x"}
+    knobs = build_target(Annotated, values, "estimator").knobs
+    assert knobs == values
+    assert type(knobs["rank"]) is int
+    assert refusal({"rank": "many"}, Annotated, "estimator").startswith("estimator.rank must be a valid integer")
+    assert refusal({"rank": True}, Annotated, "estimator") == "estimator.rank must be a number, got True"
+    assert refusal({"rank": 1, "schema": 2}, Annotated, "estimator").endswith("got 2")
+    assert build_target(Unresolved, {"rank": "any"}, "estimator").rank == "any"
+
+
+def test_a_missing_knob_is_added_with_a_plus() -> None:
+    assert refusal({}, Annotated, "estimator") == "estimator.rank is missing: set +estimator.rank=…"
+
+
 @dataclass
 class WithArray:
     """A user's dataclass with an annotation that pydantic doesn't know."""
@@ -204,7 +231,7 @@ def test_knobs_of_an_estimator_are_checked_under_its_key() -> None:
     create(budget_fraction=0.5, seed=0)
     with pytest.raises(ConfigError, match=r"estimator\.budget_fraction must be .* got 2"):
         create(budget_fraction=2, seed=0)
-    with pytest.raises(ConfigError, match=r"estimator\.seed is missing"):
+    with pytest.raises(ValueError, match=r"estimator\.seed is missing"):  # a notebook's own handler catches it
         create(budget_fraction=0.5)
     with pytest.raises(ConfigError, match=r"estimator\.n_samples is not a key .*budget_fraction, seed"):
         create(budget_fraction=0.5, seed=0, n_samples=9)

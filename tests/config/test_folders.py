@@ -110,6 +110,13 @@ def test_a_folder_that_wants_more_is_refused(what: str) -> None:
     assert SECRET not in message
 
 
+def test_a_word_with_a_slash_is_a_file_and_never_a_choice_of_a_folder() -> None:
+    write({"estimator/deep/evil.yaml": "_target_: evil.Sampler\n"})
+    estimator = whest_package.compose("estimator=deep/evil", config_dir="theirs")["estimator"]
+    assert estimator["path"] == "deep/evil"
+    assert "_target_" not in estimator
+
+
 @pytest.mark.parametrize(
     ("file", "words"),
     [
@@ -119,7 +126,6 @@ def test_a_folder_that_wants_more_is_refused(what: str) -> None:
         ("new/evil.yaml", ["+new=evil"]),
         ("hydra/launcher/evil.yaml", ["hydra/launcher=evil"]),
         ("evil.yaml", ["+evil@truth=evil"]),
-        ("estimator/deep/evil.yaml", ["estimator=deep/evil"]),
     ],
 )
 def test_no_other_group_is_taken_from_a_folder(file: str, words: list[str]) -> None:

@@ -255,10 +255,11 @@ def test_npz_of_another_schema_is_refused(tmp_path: Path, version: str) -> None:
         load(tmp_path / "a.npz")
 
 
-def test_npz_of_seed_protocol_1_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("schema", ["2.4", "2.3", "1.0", "9.9"])
+def test_npz_of_seed_protocol_1_is_refused(tmp_path: Path, schema: str) -> None:
     save(tiny(), tmp_path / "a.npz")
     old = {"name": "whestbench_seedsequence_hierarchy", "version": "1.0"}
-    edit_npz(tmp_path / "a.npz", lambda members: None, seed_protocol=old)
+    edit_npz(tmp_path / "a.npz", lambda members: None, seed_protocol=old, schema_version=schema)
     said = "Incompatible dataset seed_protocol version: file has '1.0', this whest requires '2.0'.*Re-bake"
     with pytest.raises(ConfigError, match=said):
         load(tmp_path / "a.npz")
@@ -298,6 +299,13 @@ def test_member_twice_is_refused(tmp_path: Path) -> None:
 
 
 # Merging and combining
+
+
+def test_parquet_of_seed_protocol_1_is_told_so_whatever_its_schema(tmp_path: Path) -> None:
+    save(tiny(), tmp_path / "a")
+    edit_metadata(tmp_path / "a", lambda d: d.update(schema_version="1.0", seed_protocol={"version": "1.0"}))
+    with pytest.raises(ConfigError, match=r"Incompatible dataset seed_protocol version: file has '1\.0'"):
+        load(tmp_path / "a")
 
 
 def slices(folder: Path) -> list[Path]:

@@ -125,6 +125,19 @@ def test_metadata_says_how_it_was_made(tmp_path: Path) -> None:
     assert "[1,3) of 4" in card
 
 
+def test_the_seed_of_a_bake_is_kept_through_slices_and_formats(tmp_path: Path) -> None:
+    """`metadata.seed` is the reference's key for protocol 2.0 alone, so ours has another name."""
+    save_slice(tiny(2), tmp_path / "one", 0, 1)
+    save_slice(tiny(2), tmp_path / "two", 1, 2)
+    merge([tmp_path / "one", tmp_path / "two"], tmp_path / "merged")
+    combine({"public": tmp_path / "merged"}, tmp_path / "combined")
+    save(tiny(2), tmp_path / "a.npz")
+    for name in ("merged", "combined", "a.npz"):
+        found = load(tmp_path / name)
+        assert (found.seed, found.describe()["seed"]) == (7, 7)
+    assert json.loads((tmp_path / "merged" / "metadata.json").read_text())["root_seed"] == 7
+
+
 def test_whole_part_is_no_part(tmp_path: Path) -> None:
     save(tiny(2), tmp_path / "a", Part(0, 2, 2))
     assert "is_partial" not in json.loads((tmp_path / "a" / "metadata.json").read_text())

@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from whest.display.console import open_console
-from whest.notation import figure, plus_minus
+from whest.notation import count, figure, plus_minus
+from whest.tasks.whitebox.page import against_sampling
 from whest.truth.cache import read_entry
 
 Whest = Callable[..., Any]
@@ -52,6 +53,24 @@ def test_a_figure_has_three_digits_and_none_is_a_dash() -> None:
     assert (figure(0.00012345), figure(6.8e10), figure(0.0), figure(None)) == ("0.000123", "6.8e+10", "0", "–")
 
 
+def test_one_thing_is_not_many() -> None:
+    assert (count(1, "MLP"), count(2, "MLP"), count(0, "MLP")) == ("1 MLP", "2 MLPs", "0 MLPs")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (1.0, "level with plain sampling"),
+        (1.2, "level with plain sampling"),
+        (0.81, "level with plain sampling"),
+        (0.5, "better than plain sampling"),
+        (2.0, "worse than plain sampling"),
+    ],
+)
+def test_a_sampler_is_level_with_sampling(ratio: float, words: str) -> None:
+    assert against_sampling(ratio) == words
+
+
 def test_a_console_that_is_no_terminal_is_plain(capsys: pytest.CaptureFixture[str]) -> None:
     console = open_console()
     assert isinstance(console, Console)
@@ -80,6 +99,8 @@ def test_the_text_says_what_the_report_says(whest: Whest) -> None:
         assert value == pytest.approx(results[name], abs=0.51 * last_digit)
         assert error == pytest.approx(results[f"{name}_se"], abs=0.51 * last_digit)
     assert "mean_prop on fresh: 2 MLPs of 16x3, budget 1e+04 FLOPs, λ 1e+11" in out
+    assert "no effect: traced" in out
+    assert outcome.report["run_config"]["lambda_has_effect"] is False
     assert f"{results['mean_compute_utilization']:.2%}" in out
     assert f"multiplier {results['mean_score_multiplier']:.3g}" in out
     assert f"{results['ratio_to_sampling']:.3g}x" in out
@@ -129,14 +150,14 @@ def assert_pictures(folder: Path) -> None:
     ids=["normal", "one MLP", "one neuron", "many MLPs", "over budget"],
 )
 def test_a_runs_pictures_are_drawn_without_warnings(whest: Whest, overrides: list[str]) -> None:
-    outcome = whest(*TINY, *overrides)
+    outcome = whest(*TINY, *overrides, "figures=true", "page=false")
     assert outcome.exit_code == 0, outcome.err
     assert_pictures(outcome.folder / "figures")
 
 
 def test_a_failed_runs_pictures(whest: Whest, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SOURCE.format("raise ValueError('trouble')"))
-    outcome = whest(*IN_FILE)
+    outcome = whest(*IN_FILE, "figures=true")
     assert outcome.exit_code == 1, outcome.err
     assert_pictures(outcome.folder / "figures")
 
@@ -150,7 +171,7 @@ def test_a_run_without_any_error_has_pictures_and_a_score_of_zero(whest: Whest, 
     assert truth is not None
     np.save(tmp_path / "truth.npy", truth.means)
     (tmp_path / "mine.py").write_text(SOURCE.format(f"return jnp.asarray(np.load({str(tmp_path / 'truth.npy')!r}))"))
-    outcome = whest(*IN_FILE, f"dataset.n_mlps={n_mlps}")
+    outcome = whest(*IN_FILE, f"dataset.n_mlps={n_mlps}", "figures=true", "page=false")
     assert outcome.exit_code == 0, outcome.err
     results = outcome.report["results"]
     assert results["best_mlp_adjusted_final_layer_score"] == 0

@@ -154,7 +154,7 @@ def test_equals_the_dense_chain(radial: int, width: int, depth: int) -> None:
 
 def test_lean_sources_keep_all_where_their_rank_allows_it() -> None:
     """At a width below the rank nothing is left out of the means, the slices or the contraction."""
-    weights = draw(81, 12, 4).weights
+    weights = draw(81, 8, 4).weights
     full, lean = (in_double(MatrixCoreProp(2, SHRINK, form, True, 0, None).means, weights) for form in FORMS)
     np.testing.assert_allclose(lean, full, rtol=1e-8)
 

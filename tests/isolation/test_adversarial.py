@@ -288,6 +288,18 @@ def test_a_predict_that_never_returns_is_killed_at_the_wall_limit(body, tmp_path
         assert score(prediction, wall_time_limit_s=1.0).flags.time_exhausted
 
 
+def test_the_wall_limit_governs_warm_up_calls(tmp_path):
+    """A warm-up call may take longer than a set-up; one that never ends is too slow, on this MLP and the next."""
+    slow = estimator("if mlp.name == 'warm-up' and not hasattr(self, 'warm'):\n    self.warm = time.sleep(5)")
+    (answered,) = predict(slow, tmp_path, mode="eager", wall_time_limit_s=20.0, setup_timeout_s=4.0)
+    assert answered.failure is None
+    assert answered.means is not None
+    endless = estimator("time.sleep(600)")
+    for prediction in predict(endless, tmp_path, 2, mode="eager", wall_time_limit_s=1.0, setup_timeout_s=4.0):
+        assert prediction.failure is None
+        assert score(prediction, wall_time_limit_s=1.0).flags.time_exhausted
+
+
 @pytest.mark.parametrize("mode", ["traced", "eager"])
 def test_a_setup_that_never_returns_fails_every_mlp_once(mode, tmp_path):
     source = estimator("pass", setup="time.sleep(600)")
@@ -313,6 +325,19 @@ def test_a_runaway_allocation_is_stopped_by_the_memory_limit(tmp_path):
     (prediction,) = predict(estimator(body), tmp_path, mode="eager", memory_limit_mb=1500)
     assert prediction.failure.code == "OUT_OF_MEMORY"
     assert "1,500 MB" in prediction.failure.message
+
+
+def test_page_tables_count_as_memory(tmp_path):
+    """One byte read per 2 MB of a read-only mapping stays the zero page: only the tables grow."""
+    body = """
+        import mmap
+        m = mmap.mmap(-1, 3 * 2**39, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, prot=mmap.PROT_READ)
+        m.madvise(15)
+        sum(m[i] for i in range(0, len(m), 2**21))
+    """
+    (prediction,) = predict(estimator(body), tmp_path, mode="eager", memory_limit_mb=1000)
+    assert prediction.failure is not None
+    assert prediction.failure.code == "OUT_OF_MEMORY"
 
 
 def test_the_memory_limit_lets_ordinary_work_pass(tmp_path):

@@ -47,7 +47,7 @@ def strangers_task(folder: Path, learner: str, limits: WorkerLimits = PATIENT, b
 
 def report_of(task: Prequential, folder: Path) -> Any:
     notes = {"round": "bytes", "seed": 1337, "participant": task.estimator.name}
-    return run(Experiment(task, RULE, NoTracking(folder), notes, "test", {}), folder)
+    return run(Experiment(task, RULE, NoTracking(folder), notes, "test", {}, figures=True, page=True), folder)
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ def test_no_line_of_the_estimator_runs_without_what_is_required(mode: str, tmp_p
     isolation = Isolation("process", False, ("memory",))
     with (
         open_runner(isolation, spec, context(), LIMITS, (), tmp_path / "xla") as runner,
-        pytest.raises(UnprotectedError, match=r"memory.*isolation\.require"),
+        pytest.raises(UnprotectedError, match=r"isolation\.require=memory .*add memory_limit_mb=4000"),
     ):
         runner.predict(DATASET.mlp(DATASET.rows[0]))
 

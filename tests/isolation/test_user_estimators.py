@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from whest.tasks.whitebox.build import setup_seed
+
 Whest = Callable[..., Any]
 TINY = ("debug=tiny", "truth=plain")
 HEADER = "import json\nimport pathlib\nimport sys\n\nimport jax\nimport jax.numpy as jnp\nimport numpy as np\n\n\n"
@@ -68,8 +70,10 @@ def assert_failed(outcome: Any, code: str, words: str) -> None:
     """Exit code 1, the reason on the screen and in the report, and every MLP scored as failed."""
     assert outcome.exit_code == 1, outcome.err
     assert "Traceback" not in outcome.err
-    assert f"{code}: " in outcome.out
-    assert words in " ".join(outcome.out.split())
+    is_set_up = code != "SETUP_ERROR"
+    said = outcome.out if is_set_up else outcome.err
+    assert f"{code}: " in said
+    assert words in " ".join(said.split())
     results = outcome.report["results"]
     assert results["n_failed_mlps"] == results["failure_breakdown"]["error"] == len(results["per_mlp"]) == 2
     assert results["score"] == results["final_layer_mse"] > 0
@@ -81,7 +85,8 @@ def assert_failed(outcome: Any, code: str, words: str) -> None:
         assert row["score_multiplier"] == 1
         assert not any(row[flag] for flag in FLAGS)
     assert (outcome.folder / "config.yaml").exists()
-    assert (outcome.folder / "figures").is_dir()
+    assert (outcome.folder / "report.html").exists() == is_set_up
+    assert ("final-layer MSE" in outcome.out) == is_set_up
 
 
 @pytest.mark.parametrize("fault", ["raises", "nan", "setup raises"])
@@ -90,7 +95,18 @@ def test_a_faulty_estimator_is_reported_and_exits_1(score_file: Whest, fault: st
     assert_failed(score_file(source), code, words)
 
 
-@pytest.mark.parametrize("fault", FAULTY)
+@pytest.mark.parametrize("fault", ["syntax error", "import fails"])
+def test_a_file_that_cannot_be_imported_ends_the_run_before_truth_is_drawn(score_file: Whest, fault: str) -> None:
+    source, code, words = FAULTY[fault]
+    outcome = score_file(source, IN_PROCESS)
+    assert outcome.exit_code == 1
+    assert f"{code}: " in outcome.err
+    assert words in outcome.err
+    assert "Traceback" not in outcome.err
+    assert not [name for name in outcome.files if name.endswith(("report.json", ".npz"))]
+
+
+@pytest.mark.parametrize("fault", [fault for fault in FAULTY if fault not in ("syntax error", "import fails")])
 def test_a_faulty_estimator_in_our_own_process_does_no_more_harm(score_file: Whest, fault: str) -> None:
     source, code, words = FAULTY[fault]
     assert_failed(score_file(source, IN_PROCESS), code, words)
@@ -105,6 +121,36 @@ def test_a_failed_mlp_scores_as_zeros_and_its_traceback_leads_to_the_users_line(
     assert failed["score"] == pytest.approx(10 * zeros["score"])
     (trace,) = {row["traceback"] for row in failed["per_mlp"]}
     assert 'mine.py", line 12, in predict' in trace
+
+
+@pytest.mark.parametrize("isolation", [IN_PROCESS, "isolation=process"])
+def test_an_error_shows_the_users_line_and_a_tracer_error_what_to_do(score_file: Whest, isolation: str) -> None:
+    outcome = score_file(FAULTY["looks into a tracer"][0], isolation, "dataset.n_mlps=1")
+    assert 'mine.py", line 12, in predict: if mlp.weights.sum() > 0:' in outcome.out
+    assert "lax.cond" in outcome.out
+    assert "estimator.mode=eager" in outcome.out
+    error = outcome.report["results"]["per_mlp"][0]["error"]
+    assert error["exception"] == "TracerBoolConversionError"
+    assert error["where"].endswith("if mlp.weights.sum() > 0:")
+
+
+def test_a_file_that_can_not_be_imported_gives_one_error(score_file: Whest) -> None:
+    outcome = score_file("import jax\n\nclass Estimator(:\n    pass\n", IN_PROCESS)
+    assert outcome.exit_code == 1
+    (said,) = [line for line in outcome.err.splitlines() if "SyntaxError" in line]
+    assert "SETUP_ERROR: SyntaxError" in said
+    assert 'mine.py", line 3: class Estimator(:' in outcome.err
+    assert "SyntaxError" not in outcome.out
+    assert "score" not in outcome.out.replace("scores are comparable", "")
+
+
+def test_an_eager_run_that_was_stopped_midway_was_run(score_file: Whest) -> None:
+    spending = predicting(f"sum(mlp.weights[0] @ mlp.weights[0] for _ in range(9))\n        {WELL}")
+    outcome = score_file(spending, IN_PROCESS, "estimator.mode=eager", "budget=20000", "dataset.n_mlps=1")
+    assert "it was stopped at" in outcome.out
+    assert "it has no answer" in outcome.out
+    assert "it was not run" not in outcome.out
+    assert "1 of 1 MLP failed" in outcome.out
 
 
 def test_a_wrong_shape_comes_with_what_was_expected_and_a_hint(score_file: Whest) -> None:
@@ -215,7 +261,7 @@ def test_setup_is_told_the_rules_has_scratch_space_and_is_torn_down(
         "lam": 5,
         "wall_time_limit_s": 60,
         "residual_wall_time_limit_s": None,
-        "seed": 7,
+        "seed": setup_seed(7),
     }
     assert "torn down" in printed
 

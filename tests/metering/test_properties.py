@@ -61,7 +61,7 @@ def test_there_are_about_forty_primitives_to_draw_from():
     assert len(used) >= 40
 
 
-@QUICK
+@settings(QUICK, max_examples=8)
 @given(programs)
 def test_traced_equals_eager(names):
     program = compose(names)

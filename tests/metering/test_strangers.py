@@ -1,12 +1,21 @@
 """Leaks that people found who had not read the code, each closed. docs/attacks.md tells what else they tried."""
 
+import logging
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax import lax
+from jax._src import monitoring
 from jax._src.lax.linalg import cholesky_p
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 
+from whest.errors import UnmeterableError
 from whest.metering import meter
+from whest.metering.eager import Ledger, metered
 
 ZERO = np.float32(0)
 SQUARE = jax.ShapeDtypeStruct((16, 16), jnp.float32)
@@ -46,3 +55,58 @@ def test_the_factor_of_one_number_costs_a_square_root() -> None:
     numbers = jax.ShapeDtypeStruct((1000,), jnp.float32)
     roots = meter(lambda v: cholesky_p.bind(v.reshape(-1, 1, 1)).reshape(-1))(numbers)
     assert roots.flops >= meter(jnp.sqrt)(numbers).flops
+
+
+def own_operation(name: str, whole=lambda x: x, impl=None):
+    """An operation that JAX doesn't define, under any name, with a lowering and an evaluation of one's own."""
+    own = Primitive(name)
+    own.def_abstract_eval(lambda x: jax.core.ShapedArray(x.shape, x.dtype))
+    own.def_impl(impl or (lambda x: jax.jit(own.bind)(x)))
+    mlir.register_lowering(own, mlir.lower_fun(whole, multiple_results=False))
+    return own
+
+
+@pytest.mark.parametrize("name", ["own", "reshape", "add", "jit", "scan"])
+def test_an_operation_of_ones_own_is_refused_whatever_it_is_called(name: str) -> None:
+    own = own_operation(name, lambda x: by_window(lambda a, b: a * b, x, x))
+    with pytest.raises(UnmeterableError, match="not an operation of JAX"):
+        meter(own.bind)(SQUARE)
+
+
+def test_an_own_evaluation_is_refused_in_eager_mode() -> None:
+    ran = []
+    own = own_operation("own", impl=lambda x: ran.append(x) or x)
+    ledger = Ledger(1e9)
+    with pytest.raises(UnmeterableError, match="not an operation of JAX"), metered(ledger):
+        own.bind(jnp.ones(3))
+    assert not ran
+
+
+def test_nobody_listens_while_an_operation_is_compiled_and_run() -> None:
+    """A listener, a log handler and a profiler would run at the compiler's expense."""
+    heard: list[str] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            heard.append("log")
+
+    def profile(frame, event, argument) -> None:
+        if frame.f_code.co_name in ("apply_primitive", "_pjit_call_impl", "block_until_ready"):
+            heard.append("profile")
+
+    ledger, x = Ledger(1e9), jnp.ones((7, 11))
+    handler, logger = Handler(), logging.getLogger("jax")
+    logger.addHandler(handler)
+    jax.monitoring.register_event_duration_secs_listener(listener := lambda event, seconds, **_: heard.append(event))
+    try:
+        with jax.log_compiles(), metered(ledger):
+            sys.setprofile(profile)
+            jnp.tan(x) + 0.123
+            sys.setprofile(None)
+    finally:
+        sys.setprofile(None)
+        logger.removeHandler(handler)
+        monitoring.unregister_event_duration_listener(listener)
+    inside = [name for name in heard if name in ("log", "profile") or "backend_compile" in name]
+    assert ledger.flops > 0
+    assert not inside

@@ -3,8 +3,6 @@
 `make screenshots` keeps the pictures.
 """
 
-import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.places import ROOT
+from tests.support.browser import CHROMIUM, PATIENCE_MS, Visit, browser, keep, overlaps
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
 
-CHROMIUM = shutil.which("chromium")
+__all__ = ["browser"]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
@@ -30,52 +28,6 @@ SCORE = 3
 """The column of scores in the table of MLPs, counted from 1."""
 SWEEP = ("estimator=mean_prop,cov_prop,monte_carlo", "budget=1e9,1e10", "dataset.n_mlps=4", "tracking=none")
 ATTACK = "</script><script>document.title='broken into'</script><img src=x onerror=\"document.title='broken into'\">"
-PATIENCE_MS = 120_000
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as library:
-        chromium = library.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS)
-        yield chromium
-        chromium.close()
-
-
-class Visit:
-    """A page opened in the browser, with what it complained of and asked for."""
-
-    def __init__(self, browser: Any, path: Path, width: int = 1180, scheme: str = "light") -> None:
-        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        self.complaints: list[str] = []
-        self.requests: list[str] = []
-        self.page.set_default_timeout(PATIENCE_MS)
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
-        assert self.requests == [path.as_uri()]
-
-    def column(self, number: int, table: str = "table") -> list[str]:
-        cells = self.page.locator(f"{table} tbody tr td:nth-child({number})")
-        return cells.evaluate_all("cells => cells.map(cell => cell.dataset.sort)")
-
-    def ground(self) -> str:
-        return self.page.evaluate("getComputedStyle(document.body).backgroundColor")
-
-    def ink(self) -> str:
-        return self.page.evaluate("getComputedStyle(document.querySelector('.pictures svg text')).fill")
-
-    def overflows(self) -> bool:
-        return self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
-
-
-def keep(visit: Visit, name: str, tmp_path: Path, height: int) -> None:
-    """Save a picture in the folder WHEST_SCREENSHOTS, or in a temporary folder."""
-    folder = ROOT / os.environ.get("WHEST_SCREENSHOTS", tmp_path)
-    visit.page.set_viewport_size({"width": 1180, "height": height})
-    visit.page.evaluate("window.scrollTo(0, 0)")
-    visit.page.screenshot(path=folder / name)
-    assert (folder / name).stat().st_size > 20_000, "an empty page would be smaller"
 
 
 def test_a_runs_page(browser: Any, whest: Callable[..., Any], tmp_path: Path) -> None:
@@ -113,10 +65,11 @@ def test_a_runs_page(browser: Any, whest: Callable[..., Any], tmp_path: Path) ->
     assert (visit.ground(), visit.ink()) == dark
     assert Visit(browser, path, scheme="dark").ground() == dark[0]
 
-    assert visit.page.locator("svg:not([aria-label])").count() == 0
-    assert visit.page.locator("svg").evaluate_all("all => all.every(svg => svg.getBoundingClientRect().height > 30)")
+    assert all(overlaps(labels) == [] for labels in visit.labels())
+    assert visit.pale_texts() == []
+    assert visit.page.locator(".canvas:not([aria-label])").count() == 0
     assert visit.page.locator("h1").count() == 1
-    visit.page.locator("summary").first.click()
+    visit.page.locator("section:has(> h2#config) summary").first.click()
     assert visit.page.get_by_text("lambda_flops_per_second").is_visible()
     for width in (1180, 375, 320):
         visit.page.set_viewport_size({"width": width, "height": 800})

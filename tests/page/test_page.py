@@ -11,34 +11,35 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whest.page import (
+    Axis,
+    Bar,
+    Bars,
     Cell,
+    Chart,
+    Choice,
     Code,
     Column,
     Fact,
     Facts,
     Gauge,
+    Guide,
     Headline,
+    Interval,
+    Intervals,
     Page,
-    Picture,
     Section,
+    Series,
     Table,
     Text,
-    literal,
-    new_figure,
     render,
 )
-from whest.page.charts import svg_of
 from whest.page.failures import shorten
-from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 from whest.page.render import clean, table_cells
-from whest.tasks.whitebox.answers import MAX_POINTS, answer_blocks, choose
-from whest.tasks.whitebox.figures import Answers
 
 Whest = Callable[..., Any]
 ATTACKS = (
@@ -74,9 +75,8 @@ class Outline(HTMLParser):
 
 def page_saying(text: str) -> Page:
     """One block of every kind, with the same text in every place that takes text."""
-    figure, axes = new_figure()
-    axes.plot([1, 2], [1, 3], label=literal(text) or "line")
-    axes.legend()
+    series = Series(text, [1, 2], [1, 3], names=[text, "b"], notes=[text, "d"])
+    chart = Chart(Axis(text), Axis(text), [series], text, f"x{text}", [Guide(text, y=1)])
     return Page(
         title=text,
         subtitle=text,
@@ -88,11 +88,14 @@ def page_saying(text: str) -> Page:
                 text,
                 [
                     Table([Column(text, f"x{text}"), "n"], [[text, 1], [Cell(text, text), 2]], f"x{text}"),
-                    Picture(figure, text, f"x{text}"),
+                    chart,
+                    Choice(text, [(text, [chart]), ("other", [Text(text)])]),
+                    Bars([Bar(text, 1, text, parts=[Bar(text, 1, text)])], f"x{text}"),
+                    Intervals([Interval(text, 2, 1, 3, text)], f"x{text}", mark=1),
                     Text(text),
                     Code(text, f"x{text}"),
                     Code(text, f"x{text}", is_folded=True),
-                    Facts([(text, text)], f"x{text}"),
+                    Facts([(text, text), (text, Cell(text, href="a.json"))], f"x{text}"),
                 ],
                 note=f"x{text}",
             ),
@@ -108,8 +111,8 @@ def harmless() -> Outline:
 def assert_inert(text: str, harmless: Outline) -> str:
     page = render(page_saying(text))
     outline = Outline(page)
-    words = {("span", ("class",)), ("text", ("style", "x", "y", "transform"))}  # a word more, a label's line more
-    found, known = (Counter(tag for tag in o.tags if tag not in words) for o in (outline, harmless))
+    word = ("span", ("class",))  # text of two words has one more
+    found, known = (Counter(tag for tag in o.tags if tag != word) for o in (outline, harmless))
     assert found == known
     assert not [name for _, name, _ in outline.attributes if name.startswith("on")]
     return page
@@ -133,7 +136,8 @@ def assert_self_contained(page: str) -> None:
     outline = Outline(page)
     assert not {tag for tag, _ in outline.tags} & {"link", "iframe", "object", "embed", "base", "form"}
     assert all(source.startswith("data:") for source in outline.all("src"))
-    assert all(href.startswith("#") for href in outline.all("href") if "://" not in href and not href.endswith(".html"))
+    files = (".html", ".json", ".yaml", ".npz")
+    assert all(href.startswith("#") for href in outline.all("href") if "://" not in href and not href.endswith(files))
     assert not re.search(r"@import|url\(\s*['\"]?(?!#)", page)
     assert "http://" not in page
     ids = outline.all("id")
@@ -144,26 +148,19 @@ def assert_self_contained(page: str) -> None:
 def test_a_page_loads_nothing_and_allows_no_script_but_its_own() -> None:
     page = render(page_saying("word"))
     assert_self_contained(page)
-    (script,) = re.findall(r"<script>(.*?)</script>", page, re.S)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    scripts = re.findall(r"<script>(.*?)</script>", page, re.S)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     policy = html.unescape(re.findall(r'Security-Policy" content="(.*?)"', page)[0])
-    assert f"script-src 'sha256-{digest}'" in policy
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
+    assert f"script-src {hashes};" in policy
+    assert len(scripts) == page.count("<script") - page.count('<script type="application/json">')
+    assert "uPlot" in scripts[1]
+    assert "uPlot" not in render(Page("t", "s", [Text("no chart")])), "a page without a chart carries no library"
     assert policy.startswith("default-src 'none'")
 
 
 def test_the_same_page_is_the_same_file() -> None:
     assert render(page_saying("word")) == render(page_saying("word"))
-
-
-def test_a_charts_colours_are_the_themes() -> None:
-    figure, axes = new_figure()
-    for colour in (INK, ACCENT, MUTED, ALARM, GRID, *SERIES, "black"):
-        axes.plot([1, 2], [1, 2], color=colour)
-    svg = svg_of(figure, "lines")
-    assert not re.search(r"#[0-9a-f]{6}", svg)
-    style = render(page_saying("word"))
-    for name in set(re.findall(r"var\((--[\w-]+)\)", svg)):
-        assert f"{name}: light-dark(" in style
 
 
 @pytest.mark.parametrize("theme", [0, 1])
@@ -186,21 +183,6 @@ def luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
     return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def test_what_runs_is_taken_out_of_a_drawing() -> None:
-    svg = (
-        '<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" onload="alert(1)">'
-        '<script>alert(1)</script><a xlink:href="javascript:alert(1)"><text>x</text></a><foreignObject/>'
-        '<image xlink:href="http://example.org/x.png"/><path id="p" d="M 0 0.123456 L 1 1" onclick="alert(1)"/>'
-        '<use xlink:href="#p" style="fill: #fafafa"/><g fill="#f0f0f0" style="fill: url(http://x)"/></svg>'
-    )
-    assert svg_of(svg, 'a "word"', 7) == (
-        '<svg role="img" aria-label="a &quot;word&quot;"><image /><path id="f7-0" d="M 0 0.12 L 1 1" />'
-        '<use href="#f7-0" style="fill: #fafafa" /><g fill="#f0f0f0" /></svg>'
-    )
-    with pytest.raises(ValueError, match="SVG"):
-        svg_of("<p/>", "x")
 
 
 def test_cells_sort_by_value_and_read_as_text() -> None:
@@ -238,19 +220,6 @@ def test_text_is_cleaned_and_shortened_openly() -> None:
     assert "90 characters left out" in shorten("x" * 100, 10)
 
 
-def test_neurons_are_all_drawn_or_a_number_is_given() -> None:
-    assert list(choose(5, 10)) == [0, 1, 2, 3, 4]
-    chosen = choose(10_000, 100)
-    assert len(set(chosen)) == 100
-    assert list(chosen) == list(choose(10_000, 100))
-    truth = np.abs(np.random.default_rng(1).normal(size=(40, 16, 200)))
-    page = render(Page("t", "s", answer_blocks(Answers(truth, truth + 0.1, None))))
-    assert page.count("<use ") < MAX_POINTS + 1000
-    assert f"{int(MAX_POINTS * 0.8) // 16:,} of 8,000, drawn at random" in page
-    assert len(page) < 700_000
-    assert "Layer 16. RMSE 0.1," in page
-
-
 SOURCE = "class Estimator:\n    def predict(self, mlp, budget):\n        {}\n"
 HOSTILE = SOURCE.format(f"raise ValueError({ATTACKS[0] + ATTACKS[1]!r})")
 
@@ -270,12 +239,13 @@ def test_a_run_leaves_its_page_on_disk_and_in_mlflow(whest: Whest, outputs: Path
         assert row["mlp_name"] in words
         assert f'data-sort="{row["final_layer_mse"]!r}"' in page
     assert f"{results['score']:.2e}" in words
-    assert all(f"Layer {layer}. RMSE" in words for layer in (1, 2, 3))
-    assert "all 32 per layer" in words
+    assert all(f"Layer {layer}, all neurons. RMSE" in words for layer in (1, 2, 3))
     assert run.report["run_meta"]["protocol_hash"] in words
     assert f"seed={run.report['run_config']['dataset']['seed']}" in words
-    assert "floor 10%" in words
-    assert page.count(">adjusted final-layer score</text>") == 1, "an axis says what it shows"
+    assert "floor 10 %" in words
+    assert page.count('"label":"adjusted final-layer score"') == 1, "an axis says what it shows"
+    assert {"report.json", "config.yaml", "predictions.npz"} <= set(Outline(page).all("href"))
+    assert "XLA counts" in words
     assert "dot_general" in words
     assert len(page) < 400_000
     assert all(label for label in Outline(page).all("aria-label"))
@@ -318,7 +288,8 @@ def test_a_failed_run_has_a_page_that_says_why(whest: Whest, tmp_path: Path) -> 
     assert ATTACKS[0] in outline.words
     assert ATTACKS[1] in outline.words
     assert "<b>$x^{</b>" in outline.words
-    assert sum(tag == "script" for tag, _ in outline.tags) == 1
+    assert sum(tag == ("script", ()) for tag in outline.tags) == page.count("sha256-")
+    assert page.index(">Failures</h2>") < page.index(">MLPs</h2>"), "failures come first"
     assert not {"b", "img"} & {tag for tag, _ in outline.tags}
 
 

@@ -199,7 +199,7 @@ def test_a_run_is_reported_tracked_and_ranked(whest: Whest, outputs: Path) -> No
     assert "adjusted_final_layer_score" not in results
     assert outcome.report["run_config"]["scoring"]["tolerance"] == 0.2
     assert read_report(outcome.folder).problem is None
-    assert len(list((outcome.folder / "figures").glob("*.png"))) == 3
+    assert (outcome.folder / "report.html").exists()
 
     zeros = whest(*words, "estimator=zeros", "participant=bob", "scoring.tolerance=0.2", f"hydra.run.dir={outputs}/b")
     assert zeros.exit_code == 0, zeros.err

@@ -107,6 +107,15 @@ def test_a_larger_difference_needs_fewer_mlps() -> None:
     assert all(more is not None and less is not None and more >= less for more, less in pairwise(needed))
 
 
+def test_a_sampler_against_itself_needs_no_number_of_mlps() -> None:
+    rng = np.random.default_rng(8)
+    pairs = [Paired(*skewed(rng, 20)) for _ in range(300)]
+    guesses = [pair.n_needed for pair in pairs if not pair.is_resolved]
+    assert sum(needed is not None for needed in guesses) < 0.15 * len(guesses)
+    words = verdict(next(pair for pair in pairs if pair.n_needed is None), "A", "B")
+    assert words == "not resolved: on 20 MLPs the difference of A and B is near its error, or none"
+
+
 def test_the_bootstrap_repeats_with_its_seed() -> None:
     a, b = skewed(np.random.default_rng(6), 20)
     first, same, other = (Paired(a, b, seed=seed).bootstrap_interval for seed in (0, 0, 1))
@@ -123,7 +132,9 @@ def test_verdicts_in_words() -> None:
     assert words.endswith("of 50 MLPs")
     assert verdict(Paired(b, a), "B", "A").replace("B", "x") == words.replace("B", "x")
     noise = rng.lognormal(0, 0.5, 50)
-    assert verdict(Paired(noise, b), "A", "B").startswith("not resolved: A against B needs ~")
+    seen = Paired(rng.normal(0.25, 1, 50), np.zeros(50))
+    assert 1.5 < abs(seen.difference) / (seen.standard_error or 0) < 2, "seen, but not resolved"
+    assert verdict(seen, "A", "B").startswith("not resolved: A against B needs ~")
     assert verdict(Paired(b, b), "A", "B") == "A and B score the same on all 50 MLPs"
     assert "one MLP has no error bar" in verdict(Paired(a[:1], b[:1]), "A", "B")
     higher = verdict(Paired(b, 2 * b + 0.01 * noise, lower_is_better=False), "A", "B")

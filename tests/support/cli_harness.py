@@ -79,6 +79,11 @@ class Outcome:
         with closing(sqlite3.connect(self.outputs / "mlflow.db")) as store:
             return dict(store.execute("select name, status from runs"))
 
+    def mlflow_tags(self) -> dict[str, str]:
+        """The tags of all runs together."""
+        with closing(sqlite3.connect(self.outputs / "mlflow.db")) as store:
+            return dict(store.execute("select key, value from tags"))
+
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
@@ -122,7 +127,7 @@ def whest(
     modules = set(sys.modules)
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
-    on_sigterm = signal.getsignal(signal.SIGTERM)
+    handled = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
@@ -148,7 +153,8 @@ def whest(
             handler.close()
     root.handlers[:] = handlers
     root.setLevel(level)
-    signal.signal(signal.SIGTERM, on_sigterm)
+    for number, handler in handled.items():
+        signal.signal(number, handler)
     GlobalHydra.instance().clear()
     for name, value in settings.items():
         jax.config.update(name, value)

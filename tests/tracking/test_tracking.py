@@ -2,6 +2,7 @@
 
 import json
 import random
+import socket
 import subprocess
 import sys
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from whest.tracking.runs import silence
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
@@ -64,19 +67,36 @@ def test_a_runs_figures_are_all_in_mlflow(whest: Whest, outputs: Path) -> None:
     params = run.data.params
     for name in ("flop_budget", "width", "depth", "n_mlps", "round", "participant"):
         assert params[name] == str(report["run_config"][name])
-    assert params["estimator.target"] == "estimators.mean_prop.MeanProp"
-    assert params["dataset.sha256"] == report["run_config"]["dataset"]["sha256"]
+    assert [name for name in params if "sha256" in name] == ["report_sha256"], "it can't be changed, unlike a tag"
+    assert "estimator.target" not in params
+    assert not [name for name in params if name.startswith("isolation.protections")]
 
     tags = run.data.tags
     assert (tags["estimator"], tags["round"], tags["participant"]) == ("mean_prop", "warmup", "ada")
     assert tags["protocol_hash"] == report["run_meta"]["protocol_hash"]
     assert tags["code_version"] == (report["run_meta"]["code_version"] or report["run_meta"]["whest_version"])
+    host = report["run_meta"]["host"]
+    assert (tags["host"], tags["jax_version"], tags["device"]) == (
+        host["hostname"],
+        host["jax_version"],
+        host["device"],
+    )
+    assert (tags["schema_version"], tags["whest_version"]) == ("2.0", report["run_meta"]["whest_version"])
+    assert tags["estimator_target"] == "estimators.mean_prop.MeanProp"
+
+    estimator = results["breakdowns"]["estimator"]
+    for name in ("backend_time_s", "overhead_time_s", "residual_wall_time_s"):
+        assert metrics[name] == estimator[name]
+    assert metrics["sampling_time_s"] == results["breakdowns"]["sampling"]["wall_time_s"] > 0
+    assert metrics["peak_memory_bytes"] == results["peak_memory_bytes"]
+    spent = {name: value for name, value in metrics.items() if name.startswith("flops/")}
+    assert sum(spent.values()) == estimator["flops_used"]
 
 
 def test_a_runs_layers_files_and_dataset_are_in_mlflow(whest: Whest, outputs: Path) -> None:
     from mlflow import MlflowClient
 
-    outcome = whest(*TRACKED, "estimator=mean_prop")
+    outcome = whest(*TRACKED, "estimator=mean_prop", "figures=true")
     assert outcome.exit_code == 0, outcome.err
     report, (run,) = outcome.report, recorded(outputs)
 
@@ -92,6 +112,9 @@ def test_a_runs_layers_files_and_dataset_are_in_mlflow(whest: Whest, outputs: Pa
     table = json.loads((folder / "per_mlp.json").read_text())
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["mlp"] for row in rows] == [row["mlp_name"] for row in report["results"]["per_mlp"]]
+    more = {"budget_exhausted", "time_exhausted", "combined_budget_exhausted", "effective_compute", "traceback"}
+    assert more | {"residual_wall_time_exhausted", "residual_wall_time_s"} <= set(rows[0])
+    assert rows[0]["per_layer_mse"] == pytest.approx(report["results"]["per_mlp"][0]["per_layer_mse"], rel=1e-5)
     assert [row["final_layer_mse"] for row in rows] == pytest.approx(
         [row["final_layer_mse"] for row in report["results"]["per_mlp"]]
     )
@@ -159,20 +182,43 @@ def test_tracking_none_leaves_no_store(whest: Whest, outputs: Path) -> None:
 # --- what may go wrong ---
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_server_that_is_not_there_costs_the_record_not_the_result(whest: Whest) -> None:
+def test_a_server_that_is_not_there_costs_the_record_not_the_result(whest: Whest, outputs: Path) -> None:
+    """It is told before the run. The run can be stored later, once, and looks like any other."""
     outcome = whest(*TRACKED, NO_SERVER, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
-    assert "WARNING" in outcome.out
-    assert "http://127.0.0.1:9 did not store this run" in outcome.out
+    before, after = (line for line in outcome.out.splitlines() if "WARNING" in line)
+    assert "http://127.0.0.1:9 does not answer" in before
+    assert "http://127.0.0.1:9 did not store this run" in after
+    assert f"python -m whest job=log path={outcome.folder} tracking.uri=http://127.0.0.1:9" in after
     assert outcome.report["results"]["score"] > 0
-    assert len(list((outcome.folder / "figures").glob("*.png"))) == 3
+
+    stored = whest("job=log", f"path={outcome.folder}")
+    assert stored.exit_code == 0, stored.err
+    (run,) = recorded(outputs)
+    assert (run.info.run_id in stored.out, run.info.status) == (True, "FINISHED")
+    assert run.data.metrics["score"] == outcome.report["results"]["score"]
+    assert run.data.tags["run_folder"] == str(outcome.folder)
+    assert (artifacts(outputs, run) / "per_mlp.json").exists()
+    assert "known already" in whest("job=log", f"path={outcome.folder / 'report.json'}").out
+    assert len(recorded(outputs)) == 1
+    board = whest("job=leaderboard")
+    assert board.exit_code == 0, board.err
+    assert "zeros" in board.out
+
+
+def test_a_server_that_says_nothing_is_left_after_two_seconds() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        reason = silence(f"http://127.0.0.1:{mute.getsockname()[1]}")
+    assert reason is not None
+    assert "2 s" in reason or "timed out" in reason
+
+
+def test_what_job_log_can_not_store_is_told(whest: Whest, tmp_path: Path) -> None:
+    for words, said in ((["path=nowhere"], "nowhere"), ([], "path is missing"), (["tracking=none"], "path is missing")):
+        outcome = whest("job=log", *words)
+        assert outcome.exit_code in (1, 2)
+        assert said in outcome.err
+    assert "tracking=none stores nothing" in whest("job=log", "path=nowhere", "tracking=none").err
 
 
 def test_a_damaged_store_costs_the_record_not_the_result(whest: Whest, outputs: Path) -> None:

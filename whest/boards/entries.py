@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from whest.boards.verdicts import Verdict, current_verdict
+from whest.notation import count
 from whest.tracking.recorded import RecordedRun
 
 Json = Mapping[str, Any]
@@ -167,8 +168,8 @@ def _read_whitebox(report: Json) -> dict[str, Any]:
     done, asked = len(report["results"]["per_mlp"]), config["n_mlps"]
     stopped = meta["status"] != "finished" or done < asked
     return {
-        "unfinished": f"{meta['status']} after {done} of {asked} MLPs" if stopped else None,
-        "track": f"{config['dataset']['name']}, {asked} MLPs of {config['width']}x{config['depth']}, "
+        "unfinished": f"{meta['status']} after {done} of {count(asked, 'MLP')}" if stopped else None,
+        "track": f"{config['dataset']['name']}, {count(asked, 'MLP')} of {config['width']}x{config['depth']}, "
         f"budget {config['flop_budget']:.3g}",
     }
 

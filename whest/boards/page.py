@@ -7,7 +7,7 @@ from pathlib import Path
 from whest.boards.board import Board
 from whest.boards.entries import Status
 from whest.boards.policies import Row
-from whest.notation import figure, plus_minus
+from whest.notation import plus_minus
 from whest.page import (
     Block,
     Cell,
@@ -15,16 +15,14 @@ from whest.page import (
     Column,
     Fact,
     Headline,
+    Interval,
+    Intervals,
     Page,
-    Picture,
     Section,
     Table,
     Text,
-    literal,
-    new_figure,
 )
 from whest.page.blocks import Tone
-from whest.page.palette import ACCENT
 
 TONES: dict[Status, Tone] = {
     "official": "good",
@@ -45,7 +43,7 @@ def board_page(board: Board, folder: Path) -> Page:
     aside = [row for row in board.rows if row.rank is None]
     blocks: list[Block] = [_headline(board)]
     if board.ranked:
-        blocks += [Section("Ranking", [_table(board, board.ranked, folder), _picture(board)], board.policy)]
+        blocks += [Section("Ranking", [_table(board, board.ranked, folder), _scores(board)], board.policy)]
     if aside:
         note = "These runs are shown with the reason why they are not ranked."
         blocks.append(Section("Not ranked", [_table(board, aside, folder)], note))
@@ -121,16 +119,20 @@ def _tracks(board: Board) -> Table:
     return Table(["protocol", "scoring", "runs", "data"], rows, f"{len(rows)} tracks")
 
 
-def _picture(board: Board) -> Picture:
-    rows = board.ranked[:MOST_DRAWN][::-1]
-    drawing, axes = new_figure()
-    drawing.set_size_inches(7.5, 0.8 + 0.24 * len(rows))
-    scores = [row.score or 0.0 for row in rows]
-    errors = [row.score_se or 0.0 for row in rows]
-    axes.errorbar(scores, range(len(rows)), xerr=errors, fmt="o", color=ACCENT, capsize=3)
-    axes.set_yticks(range(len(rows)), [literal(f"{row.rank}  {row.participant}") for row in rows])
-    is_wide = min(scores) > 0 and max(scores) > 20 * min(scores)
-    axes.set(xscale="log" if is_wide else "linear", xlabel=f"score ({board.direction} is better)")
-    best = rows[-1]
-    alt = f"Scores with one standard error: {len(rows)} rows, the best {best.participant} at {figure(best.score)}."
-    return Picture(drawing, alt, "Bars are one standard error.", size="wide")
+def _scores(board: Board) -> Intervals:
+    """The scores with their errors, in order of rank."""
+    rows = board.ranked[:MOST_DRAWN]
+    found = [
+        Interval(
+            f"{row.rank}  {row.participant}",
+            score := row.score or 0.0,
+            score - (row.score_se or 0.0),
+            score + (row.score_se or 0.0),
+            plus_minus(row.score, row.score_se),
+        )
+        for row in rows
+    ]
+    scores = [row.value for row in found]
+    cut = f" The first {MOST_DRAWN} of {len(board.ranked)}." if len(board.ranked) > MOST_DRAWN else ""
+    caption = f"Scores, {board.direction} is better. Bars are one standard error.{cut}"
+    return Intervals(found, caption, is_log=min(scores) > 0 and max(scores) > 20 * min(scores))

@@ -35,6 +35,21 @@ class ShapeMismatch:
     hint: str
 
 
+TRACER_ERRORS = (
+    "ConcretizationTypeError",
+    "NonConcreteBooleanIndexError",
+    "TracerArrayConversionError",
+    "TracerBoolConversionError",
+    "TracerIntegerConversionError",
+)
+"""JAX's errors for Python code that needs the value of a traced array."""
+
+TRACED_VALUE = (
+    "predict is traced once, without values: choose with lax.cond or jnp.where, compute with jnp instead of np, or run "
+    "it as ordinary Python with estimator.mode=eager"
+)
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a case has no usable prediction."""
@@ -43,6 +58,26 @@ class Failure:
     message: str
     traceback: str | None = None
     shape: ShapeMismatch | None = None
+    exception: str | None = None
+    """The class of the exception, if there was one."""
+    where: str | None = None
+    """The last line of the estimator's own code: file, line, function and source."""
+
+    @property
+    def summary(self) -> str:
+        """The code and the first line of the message: JAX's messages have many."""
+        return f"{self.code}: {(self.message.splitlines() or [''])[0]}"
+
+    @property
+    def lines(self) -> list[str]:
+        """The summary, and the user's own line if it is known."""
+        return [f"  {self.summary}", *([f"  {self.where}"] if self.where else [])]
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What to do about it."""
+        causes = self.shape.cause_hints if self.shape is not None else ()
+        return (*causes, *((TRACED_VALUE,) if self.exception in TRACER_ERRORS else ()))
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ The estimator runs in the same runner as for a score, on the round's shape and o
 small shape pays for as many plain samples as the round's budget.
 """
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,10 +12,10 @@ from jaxtyping import Float
 
 from whest.cases.prediction import Prediction
 from whest.checks.finding import Finding
-from whest.host import is_users_code
 from whest.isolation.runner import Runner
 from whest.limits import Limits
 from whest.mlp import MLP, draw_weights
+from whest.notation import count
 from whest.tasks.whitebox.baseline import flops_per_sample
 
 Shape = tuple[int, int]
@@ -24,8 +23,6 @@ Shape = tuple[int, int]
 Open = Callable[[int, int, float], Runner]
 """(width, depth, budget) -> a runner of the estimator."""
 SEED = 20260525
-FRAME = re.compile(r'File "([^"]+)"')
-"""Matches the lines of a traceback that name a file."""
 TINY, ODD, SHALLOW = (4, 2), (7, 3), (5, 1)
 FIRST_LAYER_TOLERANCE = 0.2
 """Relative. A sampler with a thousand inputs stays below a tenth of this."""
@@ -80,7 +77,8 @@ def check_contract(open_runner: Open, shape: Shape, limits: Limits) -> list[Find
         within_time(forwards[:3]),
     ]
     if any(trial.prediction.means is None for trial in forwards[:3]):
-        return [*basics, *(answers_all(name, trials) for name, trials in others.items())]
+        told = {_kind(trial) for trial in forwards[:3]}
+        return [*basics, *(answers_all(name, trials, told) for name, trials in others.items())]
     return [
         *basics,
         same_bits("same input, same bits", forwards[0], forwards[6], "for the same MLP in the same process"),
@@ -134,14 +132,14 @@ def answers_well(name: str, trials: Sequence[Trial]) -> Finding:
         return Finding(name, "warn", "not known: there was no answer to check", "fix the failed check first")
     mlp = trials[0].mlp
     details = {"shape": f"({mlp.depth}, {mlp.width}) means", "finite": "all values"}
-    return Finding(name, "ok", details.get(name, f"{len(trials)} MLPs of {trials[0].shape} without an error"))
+    return Finding(name, "ok", details.get(name, f"{count(len(trials), 'MLP')} of {trials[0].shape} without an error"))
 
 
-def answers_all(name: str, trials: Sequence[Trial]) -> Finding:
-    """Check unusual shapes or weights: any failure fails the check."""
+def answers_all(name: str, trials: Sequence[Trial], told: Collection[object] = ()) -> Finding:
+    """Check unusual shapes or weights: any failure fails the check. `told` are failures that need no second telling."""
     for trial in trials:
         if trial.prediction.failure is not None:
-            return _failed(name, trial)
+            return _failed(name, trial) if _kind(trial) not in told else _failed_again(name, trial)
         for check in (within_budget([trial]), within_time([trial])):
             if check.status == "fail":
                 return replace(check, name=name)
@@ -151,18 +149,21 @@ def answers_all(name: str, trials: Sequence[Trial]) -> Finding:
 def _failed(name: str, trial: Trial) -> Finding:
     failure = trial.prediction.failure
     assert failure is not None
-    hints = list(failure.shape.cause_hints) if failure.shape else []
-    where = _users_line(failure.traceback)
-    detail = f"{failure.code} at {trial.shape}: {failure.message}" + (f" ({where})" if where else "")
-    return Finding(name, "fail", detail, "; ".join([*hints, REMEDIES[failure.code]]))
+    said = (failure.message.splitlines() or [""])[0]
+    detail = f"{failure.code} at {trial.shape}: {said}" + (f" ({failure.where})" if failure.where else "")
+    return Finding(name, "fail", detail, "; ".join([*failure.hints, REMEDIES[failure.code]]))
 
 
-def _users_line(traceback: str | None) -> str:
-    """The last line of a traceback that is in the estimator's own code."""
-    lines = [line.strip() for line in (traceback or "").splitlines()]
-    frames = [(line, FRAME.match(line)) for line in lines]
-    own = [line for line, frame in frames if frame is not None and is_users_code(frame[1])]
-    return own[-1] if own else ""
+def _failed_again(name: str, trial: Trial) -> Finding:
+    failure = trial.prediction.failure
+    assert failure is not None
+    return Finding(name, "fail", f"the same {failure.code} at {trial.shape}", "see the first check that failed")
+
+
+def _kind(trial: Trial) -> object:
+    """What two failures with one cause have in common. Messages can name the shape."""
+    failure = trial.prediction.failure
+    return None if failure is None else (failure.code, failure.exception, failure.where)
 
 
 def within_budget(trials: Sequence[Trial]) -> Finding:

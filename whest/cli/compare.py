@@ -12,7 +12,8 @@ from rich.console import Console
 from whest.compare import comparison as comparing
 from whest.compare.comparison import CompareOptions, Comparison
 from whest.compare.entrants import Choice, Entrant, is_choice, named, read_choice, read_entrants, refuse_other_protocols
-from whest.compare.view import comparison_page, draw_comparison, print_comparison
+from whest.compare.page import comparison_page
+from whest.compare.view import draw_comparison, print_comparison
 from whest.config.build import build_group, build_target
 from whest.config.compose import choices, command_of, recompose
 from whest.config.settings import read_settings

@@ -12,7 +12,7 @@ from whest.display.console import say
 from whest.document import PAGE, report_metrics
 from whest.errors import ConfigError
 from whest.files import write_atomically
-from whest.notation import plus_minus
+from whest.notation import count, plus_minus
 from whest.page.render import save_page
 from whest.page.run import run_page
 from whest.report import save_report
@@ -138,9 +138,9 @@ def describe(outcomes: Sequence[Imported], most: int = 12) -> list[str]:
 def _describe_one(path: Path, run_id: str, report: ImportedReport, most: int) -> list[str]:
     score = plus_minus(report.score.score, report.score.score_se)
     problems = report.problems
-    n_rows = len(report.document["results"]["per_mlp"])
+    rows = count(len(report.document["results"]["per_mlp"]), "MLP")
     lines = [
-        f"imported  {path} as run {run_id}: score {score}, {n_rows} MLPs, protocol {report.meta.protocol_hash}",
+        f"imported  {path} as run {run_id}: score {score}, {rows}, protocol {report.meta.protocol_hash}",
         *(f"          inconsistent: {problem}" for problem in problems[:most]),
     ]
     if len(problems) > most:

@@ -11,7 +11,7 @@ from whest.errors import ConfigError, WhestError
 from whest.files import inside
 from whest.page.blocks import Page
 from whest.page.render import save_page
-from whest.page.run import composed_config, run_page
+from whest.page.run import run_page
 from whest.tasks.task import view_of
 from whest.tracking.recorded import LARGEST_REPORT, read_report
 
@@ -31,7 +31,7 @@ def page_of_recorded(path: Path) -> tuple[Page, Path]:
         _refuse_link_out(folder, name)
     document = read_report(path).report
     try:
-        return run_page(document, view_of(document).page(document, None), composed_config(folder)), folder
+        return run_page(document, view_of(document).page(document, None), folder), folder
     except Exception as error:  # a damaged report fails in as many ways as it has values
         reason = f"{type(error).__name__}: {str(error)[:200]}"
         raise WhestError(f"path={path} is damaged, so that no page can be made of it ({reason}): restore it") from error

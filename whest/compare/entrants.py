@@ -10,6 +10,7 @@ from typing import Any
 
 from whest.document import Json, case_key, case_rows, case_score, flatten, protocol_hash
 from whest.errors import ConfigError
+from whest.notation import printable
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, Answers, read_predictions
 from whest.tracking.recorded import RecordedRun, read_report, read_run
 from whest.tracking.runs import MlflowTracking
@@ -28,7 +29,7 @@ class Entrant:
 
     @property
     def protocol_hash(self) -> str:
-        return str(self.report["run_meta"]["protocol_hash"])
+        return printable(str(self.report["run_meta"]["protocol_hash"]))
 
     @property
     def estimator(self) -> Json:

@@ -1,18 +1,21 @@
-"""How a comparison is shown: on the console, as a figure, as a page."""
+"""How a comparison is shown: on the console, and as a picture."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from whest import page
 from whest.compare.comparison import Comparison, Pair, Split
 from whest.notation import figure, plus_minus
+from whest.page.drawing import literal
 from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 from whest.scoring.paired import Interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PAIR_COLUMNS = ("against", "ratio", "difference: t interval", "bootstrap", "wins", "needed")
 
@@ -82,8 +85,10 @@ def between(interval: Interval | None) -> str:
     return "–" if interval is None else f"[{interval.low:.3g}, {interval.high:.3g}]"
 
 
-def draw_comparison(comparison: Comparison) -> Figure:
+def draw_comparison(comparison: Comparison) -> "Figure":
     """Left: the two scores of every case. Right: the ratios with their intervals."""
+    from matplotlib.figure import Figure
+
     drawn = Figure(figsize=(10, 4.3), layout="constrained")
     left, right = drawn.subplots(1, 2)
     for axes in (left, right):
@@ -95,71 +100,44 @@ def draw_comparison(comparison: Comparison) -> Figure:
     return drawn
 
 
-def draw_scores(axes: Axes, comparison: Comparison) -> None:
+def draw_scores(axes: "Axes", comparison: Comparison) -> None:
     first = comparison.sides[0]
     for i, side in enumerate(comparison.sides[1:]):
         colour = SERIES[i % len(SERIES)]
-        axes.scatter(first.scores, side.scores, s=18, alpha=0.7, color=colour, label=page.literal(side.name))
+        axes.scatter(first.scores, side.scores, s=18, alpha=0.7, color=colour, label=literal(side.name))
     ends = [min(side.scores.min() for side in comparison.sides), max(side.scores.max() for side in comparison.sides)]
     axes.plot(ends, ends, color=INK, linewidth=0.8)
     scale = "log" if ends[0] > 0 else "linear"
     axes.set(
         xscale=scale,
         yscale=scale,
-        xlabel=page.literal(first.name),
+        xlabel=literal(first.name),
         title=f"Each {comparison.unit}'s scores; equal on the line",
     )
     axes.legend(frameon=False)
 
 
-def draw_ratios(axes: Axes, comparison: Comparison) -> None:
+def draw_ratios(axes: "Axes", comparison: Comparison) -> None:
     shown = [pair for pair in comparison.pairs if pair.paired.ratio is not None]
     for place, pair in enumerate(shown):
         _draw_ratio(axes, place, pair)
     axes.axvline(1, color=INK, linewidth=0.8)
     if all(pair.paired.ratio_interval is not None and pair.paired.ratio_interval.low > 0 for pair in shown):
         axes.set_xscale("log")  # so that half and double are equally far from 1
-    axes.set_yticks(range(len(shown)), [page.literal(pair.b.name) for pair in shown])
+    axes.set_yticks(range(len(shown)), [literal(pair.b.name) for pair in shown])
     axes.set_ylim(-0.8, len(shown) - 0.2)
     axes.invert_yaxis()
-    name = page.literal(comparison.sides[0].name)
+    name = literal(comparison.sides[0].name)
     axes.set(
         xlabel=f"mean of {name} over mean of the other",
         title=f"Ratios; all intervals hold with {100 * comparison.confidence:g} %",
     )
 
 
-def _draw_ratio(axes: Axes, place: int, pair: Pair) -> None:
+def _draw_ratio(axes: "Axes", place: int, pair: Pair) -> None:
     ratio, interval = pair.paired.ratio, pair.paired.ratio_interval
     colour = ACCENT if pair.paired.is_resolved else MUTED
     if interval is not None:
         axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=2, marker="|", markersize=12)
     assert ratio is not None
     axes.plot([ratio], [place], marker="o", color=colour if interval else ALARM)
-
-
-def comparison_page(comparison: Comparison, command: str) -> page.Page:
-    first = comparison.pairs[0]
-    level = f"{100 * first.paired.confidence:.3g} %"
-    blocks: list[page.Block] = [
-        page.Headline("verdict", first.verdict, tone="good" if first.paired.is_resolved else "warn"),
-        *[page.Text(pair.verdict) for pair in comparison.pairs[1:]],
-        page.Picture(
-            draw_comparison(comparison),
-            alt=f"Scores of {comparison.sides[0].name} against the others on every {comparison.unit}, "
-            "and the ratios of their means",
-            size="wide",
-        ),
-        page.Table(PAIR_COLUMNS, pair_rows(comparison), f"{comparison.sides[0].name} against each, {level} intervals"),
-        page.Table(
-            (comparison.unit, *(side.name for side in comparison.sides)),
-            [(case, *(float(side.scores[i]) for side in comparison.sides)) for i, case in enumerate(comparison.cases)],
-            comparison.metric,
-        ),
-    ]
-    if comparison.splits:
-        rows = [split_row(split) for split in comparison.splits]
-        blocks.append(page.Table(SPLIT_COLUMNS, rows, "Bias, and the noise that averages out over seeds"))
-    blocks += [page.Text(note) for note in comparison.notes]
-    blocks.append(page.Code(command, "The command that repeats it."))
-    return page.Page(" against ".join(s.name for s in comparison.sides), comparison.title, blocks, kind="comparison")

@@ -3,10 +3,10 @@
 import importlib
 import inspect
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any, get_type_hints
 
-from pydantic import ConfigDict, ValidationError, create_model
+from pydantic import ConfigDict, Field, ValidationError, create_model
 
 from whest.errors import ConfigError
 
@@ -19,7 +19,7 @@ Node = Mapping[str, Any]
 def build_target(target: Any, values: Mapping[str, Any], key: str) -> Any:
     """`target(**values)`, checked against the target's annotations. `key` is the place of the values in the config."""
     _refuse_unknown(target, values, key)
-    return target(**(_checked(target, values, key) if is_dataclass(target) else values))
+    return target(**_checked(target, values, key))
 
 
 def build_group(config: Node, group: str, **more: Any) -> Any:
@@ -64,26 +64,39 @@ def _refuse_unknown(target: Any, values: Mapping[str, Any], key: str) -> None:
     required = [p.name for p in signature.parameters.values() if p.default is p.empty and p.kind not in VARIADIC]
     missing = [_join(key, name) for name in required if name not in values]
     if missing:
-        raise ConfigError(f"{missing[0]} is missing: set {missing[0]}=…")
+        added = "+" if key == "estimator" else ""  # a knob that no YAML names is a new key of the config
+        raise ConfigError(f"{missing[0]} is missing: set {added}{missing[0]}=…")
 
 
 def _checked(target: Any, values: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The values, converted to the types of the dataclass's annotations."""
-    hints = get_type_hints(target, include_extras=True)
-    schema: dict[str, Any] = {
-        field.name: (hints[field.name], ... if field.default is MISSING and field.default_factory is MISSING else None)
-        for field in fields(target)
-        if field.init
-    }
-    model = create_model("Checked", __config__=ConfigDict(arbitrary_types_allowed=True), **schema)
+    """The values, converted to the types of the target's annotations. A value without an annotation stays as it is."""
+    hints = _annotations(target)
+    names = {f"value_{i}": name for i, name in enumerate(values) if name in hints}  # pydantic reserves some names
+    schema: dict[str, Any] = {field: (hints[name], Field(alias=name)) for field, name in names.items()}
     try:
-        checked = model(**values)
+        model = create_model("Checked", __config__=ConfigDict(arbitrary_types_allowed=True), **schema)(**values)
     except ValidationError as error:
-        raise ConfigError(_explain(error, key)) from None
-    for name, value in values.items():
-        if isinstance(value, bool) and not isinstance(getattr(checked, name), bool):
-            raise ConfigError(f"{_join(key, name)} must be a number, got {value!r}")
-    return {name: getattr(checked, name) for name in values}
+        causes = [problem.get("ctx", {}).get("error") for problem in error.errors()]
+        own = next((cause for cause in causes if isinstance(cause, ConfigError)), None)
+        raise own or ConfigError(_explain(error, key)) from None
+    checked = {name: getattr(model, field) for field, name in names.items()}
+    for name in checked:
+        if isinstance(values[name], bool) and not isinstance(checked[name], bool):
+            raise ConfigError(f"{_join(key, name)} must be a number, got {values[name]!r}")
+    return {**values, **checked}
+
+
+def _annotations(target: Any) -> dict[str, Any]:
+    """The types of a dataclass's fields, or of a constructor's parameters."""
+    if is_dataclass(target):
+        return get_type_hints(target, include_extras=True)
+    try:
+        made_by = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
+        hints = get_type_hints(made_by, include_extras=True)
+    except (NameError, TypeError):  # a name that only a type checker imports: nothing to check against
+        return {}
+    parameters = inspect.signature(target).parameters.values()
+    return {p.name: hints[p.name] for p in parameters if p.kind not in VARIADIC and p.name in hints}
 
 
 def _explain(error: ValidationError, key: str) -> str:

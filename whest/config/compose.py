@@ -1,6 +1,5 @@
 """Compose a config with Hydra: from the words of the command line to plain data."""
 
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,14 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from whest.config.commands import command_line
 from whest.config.folders import file_beside
+from whest.config.jobs import JOBS
 from whest.config.sources import config_folder as config_folder
 from whest.config.sources import guard_folders as guard_folders
+from whest.config.words import written_out
 from whest.errors import ConfigError
+from whest.notation import short_path
 
 
 def _beside(name: str) -> str:
@@ -29,16 +32,37 @@ def _beside(name: str) -> str:
 
 def _file_stem(*, _parent_: DictConfig) -> str:
     """`${file_stem:}`: the name, without suffix, of the file under the key `path` of the same node."""
-    return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem
+    return "file" if OmegaConf.is_missing(_parent_, "path") else Path(_parent_.path).stem or "file"
 
 
+def _job_lines() -> str:
+    """`${jobs:}`: a line per job, for --help."""
+    return "".join(f"  {name:<12} {job.summary}\n" for name, job in JOBS.items())
+
+
+OmegaConf.register_new_resolver("jobs", _job_lines, replace=True)
 OmegaConf.register_new_resolver("beside", _beside, replace=True)
 OmegaConf.register_new_resolver("file_stem", _file_stem, replace=True)
 
 
 def command_of(overrides: Sequence[str]) -> str:
-    """The command line with these words, quoted for a shell."""
-    return shlex.join(["python", "-m", "whest", *overrides])
+    """The command line with these words, and with the config folders that they need."""
+    return command_line([*(word for word in _folder_words() if word not in overrides), *overrides])
+
+
+def _folder_words() -> list[str]:
+    """The words that gave the config in force its folders: --config-dir is a flag, and no override."""
+    if not HydraConfig.initialized():
+        return []
+    config = HydraConfig.get()
+    given = [Path(source.path) for source in config.runtime.config_sources if source.provider == "command-line"]
+    flags = [word for folder in given for word in ("--config-dir", str(short_path(folder)))]
+    return [*flags, *_searchpath_words()]
+
+
+def _searchpath_words() -> list[str]:
+    typed = HydraConfig.get().overrides.hydra if HydraConfig.initialized() else []
+    return [word for word in typed if word.lstrip("+").startswith("hydra.searchpath=")]
 
 
 def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]:
@@ -47,7 +71,7 @@ def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]
     GlobalHydra.instance().clear()
     guard_folders()
     with initialize_config_dir(str(config_folder()), version_base="1.3"):
-        config = hydra_compose("config", [*words, *own], return_hydra_config=True)
+        config = hydra_compose("config", [*written_out(words), *own], return_hydra_config=True)
     HydraConfig.instance().set_config(config)
     with open_dict(config):
         config.pop("hydra")
@@ -56,10 +80,10 @@ def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]
 
 def recompose(overrides: Sequence[str]) -> dict[str, Any]:
     """Compose another config inside a job, with the same search path. The job's own config is restored after it."""
-    before = HydraConfig.instance().cfg
+    before, words = HydraConfig.instance().cfg, [*overrides, *_searchpath_words()]
     loader = GlobalHydra.instance().config_loader()
     try:
-        config = loader.load_configuration("config", list(overrides), run_mode=RunMode.RUN)
+        config = loader.load_configuration("config", words, run_mode=RunMode.RUN)
         HydraConfig.instance().set_config(config)
         with open_dict(config):
             config.pop("hydra")
@@ -77,7 +101,8 @@ def typed_words() -> list[str]:
 
 def choices(group: str) -> list[str]:
     """The choices of a config group, with the user's own configs."""
-    found: list[str] = GlobalHydra.instance().config_loader().get_group_options(group)
+    loader = GlobalHydra.instance().config_loader()
+    found: list[str] = loader.get_group_options(group, config_name="config", overrides=_searchpath_words())
     return sorted(found)
 
 

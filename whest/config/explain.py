@@ -9,6 +9,8 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
+from whest.config.extras import missing_plugin
+
 CONFIG_DIR = ("--config-dir", "-cd")
 GROUP_CHOICE = re.compile(r"[\w/]+=[\w.-]+")
 
@@ -16,10 +18,13 @@ GROUP_CHOICE = re.compile(r"[\w/]+=[\w.-]+")
 def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
     """The error's text. An unknown key gets the list of known keys; an unknown choice gets the most similar one."""
     message = str(error).partition("Config search path")[0].strip()
+    extra = missing_plugin(message, arguments)
+    if extra is not None:
+        return extra
     choice = re.search(r"Could not find '(\w+)/(\S+?)'", message)
     if choice is not None:
         names = [path.stem for path in (conf / choice[1]).glob("*.yaml")]
-        close = difflib.get_close_matches(choice[2], names, n=1)
+        close = [*_own_file(choice[1], choice[2]), *difflib.get_close_matches(choice[2], names, n=1)]
         return f"{message}\nDid you mean {choice[1]}={close[0]}?" if close else message
     match = re.search(r"Could not override '([\w./]+)'", message)
     if match is None:
@@ -32,6 +37,13 @@ def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
     meant = f" Did you mean {_join(parent, close[0])}?" if close else ""
     place = f"{parent} has the keys" if parent else "the top-level keys are"
     return f"{_join(parent, key)} is not a key of this config.{meant} {place}: {', '.join(known)}"
+
+
+def _own_file(group: str, name: str) -> list[str]:
+    """A file or a folder of this name, which `estimator=` takes with its suffix or a slash."""
+    if group != "estimator":
+        return []
+    return [f"{name}.py"] if Path(f"{name}.py").is_file() else [f"./{name}"] if Path(name).is_dir() else []
 
 
 def known_keys(parent: str, conf: Path, arguments: list[str]) -> list[str]:

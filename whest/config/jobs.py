@@ -24,6 +24,7 @@ JOBS = {
     "combine": Job("whest.cli.datasets:combine", "make one dataset with several splits"),
     "info": Job("whest.cli.datasets:info", "describe a stored dataset, and verify it"),
     "page": Job("whest.cli.page:draw", "make the page of an older run again"),
+    "log": Job("whest.cli.log:log", "store an older run in MLflow, if no server answered then"),
     "ui": Job("whest.cli.ui:serve", "open MLflow on the runs so far"),
     "list": Job("whest.cli.catalogue:show", "list jobs, choices, suites and caches"),
     "clean": Job("whest.cli.catalogue:clean", "empty the caches; runs stay"),

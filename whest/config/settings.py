@@ -17,8 +17,8 @@ else:
     JobName = Literal[tuple(JOBS)]
 
 CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
-NODES = ("leaderboard", "bake", "compare", "judge", "hydra")
-"""Top-level nodes that belong to single jobs."""
+NODES = ("leaderboard", "bake", "compare", "judge", "report", "hydra")
+"""Top-level nodes that are no group: of single jobs, or of the report."""
 GROUPS = ("round", "task", "dataset", "truth", "data", "estimator", "isolation", "scoring", "tracking")
 
 
@@ -30,6 +30,13 @@ class Round:
     width: Size
     depth: Size
     n_samples: Annotated[int, Field(ge=2)]
+
+
+@dataclass(frozen=True)
+class ReportOptions:
+    """The config's `report`."""
+
+    names: Literal["whest", "whestbench"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class Settings:
     device: Literal["auto", "cpu", "gpu"]
     participant: Annotated[str, Field(min_length=1)]
     show_mlps: bool
+    figures: bool
+    page: bool
     resume: bool
     outputs_dir: Path
     inputs: list[str] | dict[str, str] | None

@@ -5,12 +5,15 @@ A config that fails a check never reaches Hydra, whichever road asked for it: --
 """
 
 import io
+import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.core_plugins.importlib_resources_config_source import ImportlibResourcesConfigSource
+from hydra._internal.hydra import Hydra
 from hydra._internal.sources_registry import SourcesRegistry
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
@@ -29,7 +32,12 @@ from whest.config.folders import (
 from whest.files import TooLargeError, read_within
 from whest.host import PACKAGE
 
+SETS_MODE = ("hydra.mode", "hydra.searchpath", "--config-", "-c")
+"""Words that set Hydra's mode, or that name a folder whose configs may."""
 HYDRAS_OWN = ("hydra.", "hydra_plugins.")
+
+
+_HYDRAS_MODE = Hydra.get_mode
 
 
 class _Guard:
@@ -49,6 +57,14 @@ def guard_folders(*, is_application: bool = False) -> None:
     types = SourcesRegistry.instance().types
     types["file"], types["pkg"] = GuardedFiles, GuardedPackage
     _Guard.is_application = _Guard.is_application or is_application
+    if is_application:
+        Hydra.get_mode = _mode  # type: ignore[method-assign]
+
+
+def _mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
+    """`hydra.mode`. Hydra composes the whole config to learn it, but only these words or another folder can set it."""
+    may_be_set = any(word.lstrip("+").startswith(SETS_MODE) for word in sys.argv[1:])
+    return _HYDRAS_MODE(self, config_name, overrides) if may_be_set else None
 
 
 class GuardedFiles(FileConfigSource):

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from whest.config.extras import installing
 from whest.dataset.dataset import Count, Dataset, Range
 from whest.dataset.formats.metadata import choose_split
 from whest.dataset.formats.opening import METADATA, read_document
@@ -40,7 +41,7 @@ class HubDataset:
         try:
             from huggingface_hub import snapshot_download
         except ImportError:
-            raise ConfigError("dataset=hub needs huggingface_hub: pip install 'whest[hub]'") from None
+            raise ConfigError(f"dataset=hub needs huggingface_hub: {installing('hub')}") from None
         options: dict[str, Any] = {"repo_type": "dataset", "revision": revision, "cache_dir": self.cache_dir}
         try:
             return Path(snapshot_download(repo, allow_patterns=patterns, **options)).absolute()

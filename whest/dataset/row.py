@@ -33,12 +33,37 @@ class WeightSource(Protocol):
         ...
 
 
+class KeptWeights:
+    """Weights that the jobs of one process share: a sweep draws each MLP once, not once per job."""
+
+    def __init__(self) -> None:
+        self._room, self._kept = 0, dict[tuple[object, ...], np.ndarray]()
+
+    def keep(self, n_bytes: int = 2**28) -> None:
+        """Keep weights from now on, until this many bytes are full; with 0, forget them."""
+        self._room, self._kept = n_bytes, {}
+
+    def draw(self, stream: np.random.SeedSequence, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
+        key = (str(stream.entropy), stream.spawn_key, width, depth)
+        if key in self._kept:
+            return self._kept[key]
+        weights = draw_weights(stream, width, depth)
+        if weights.nbytes <= self._room:
+            weights.flags.writeable = False
+            self._kept[key] = weights
+            self._room -= weights.nbytes
+        return weights
+
+
+KEPT = KeptWeights()
+
+
 @dataclass(frozen=True)
 class DrawnWeights:
-    """Weights that are drawn again from the row's own stream."""
+    """Weights that are drawn again from the row's own stream, unless this process keeps them."""
 
     def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
-        return draw_weights(row.streams.weights, width, depth)
+        return KEPT.draw(row.streams.weights, width, depth)
 
     def fingerprint(self, row: Row) -> bytes:
         return b""

@@ -28,7 +28,10 @@ class FileDataset:
     n_mlps: Count | None = None
 
     def load(self) -> Dataset:
-        path = Path(self.path).expanduser().resolve()
+        try:
+            path = Path(self.path).expanduser().resolve()
+        except RuntimeError as error:  # links that lead to each other
+            raise ConfigError(f"dataset.path={self.path} can't be opened ({error})") from None
         if not path.exists():
             raise ConfigError(f"dataset.path={self.path}: no such dataset; give a Parquet directory or an .npz file")
         return load_stored(path, self.split, self.range, self.n_mlps)
@@ -64,7 +67,7 @@ def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int
         depth=header.stated.depth,
         protocol_version=header.protocol.version,
         rows=tuple(row for row, _ in kept.values()),
-        seed=header.stated.seed,
+        seed=header.stated.seed if header.stated.seed is not None else header.stated.root_seed,
         path=str(path),
         split=header.stated.split,
         source=StoredWeights(stored, {index: fingerprint for index, (_, fingerprint) in kept.items()}),

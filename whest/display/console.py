@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from whest.config.commands import ui_command
 from whest.notation import plus_minus, short_path
 from whest.report import AnyReport
 
@@ -24,8 +25,11 @@ def say(sentence: str) -> None:
     open_console().print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def print_report(report: AnyReport, folder: Path, console: Console, show_cases: bool) -> None:
+def print_report(report: AnyReport, console: Console, show_cases: bool) -> None:
+    """The score and the figures behind it."""
     view, unit = report.view, report.score.by_case.unit
+    if report.never_ran:  # its one error is the command's last line
+        return
     console.print()
     console.print(view.title(report))
     if report.score.score is None:
@@ -33,10 +37,9 @@ def print_report(report: AnyReport, folder: Path, console: Console, show_cases: 
     else:
         _print_figures(report, console)
     for complaint in view.complaints(report):
-        console.print(complaint)
+        console.print(complaint, soft_wrap=True)
     if show_cases:
-        _print_cases(report, console)
-    _print_places(report, folder, console)
+        print_cases(report, console)
 
 
 def _print_figures(report: AnyReport, console: Console) -> None:
@@ -52,7 +55,8 @@ def _print_figures(report: AnyReport, console: Console) -> None:
     console.print(rows)
 
 
-def _print_cases(report: AnyReport, console: Console) -> None:
+def print_cases(report: AnyReport, console: Console) -> None:
+    """One row per case."""
     columns, rows = report.view.case_table(report)
     table = Table(box=None, header_style="bold")
     for place, column in enumerate(columns):
@@ -62,13 +66,20 @@ def _print_cases(report: AnyReport, console: Console) -> None:
     console.print(table)
 
 
-def _print_places(report: AnyReport, folder: Path, console: Console) -> None:
+def print_places(report: AnyReport, folder: Path, console: Console) -> None:
+    """Where the run was saved, and its protocol. Printed when everything is saved."""
     files = ("report.json", "report.html", *report.view.files)
     made = [name for name in files if (folder / name).exists()]
     figures = ["figures/"] if (folder / "figures").exists() else []
     console.print(f"saved    {short_path(folder)}: {', '.join([*made, *figures])}", soft_wrap=True)
     console.print(f"protocol {report.meta.protocol_hash}: scores are comparable if this is the same")
-    step = report.view.next_step(report)
-    if step is not None:
-        console.print(f"next     {step}", soft_wrap=True)
-        console.print("         make ui   (compare the runs in MLflow)")
+
+
+def print_next(report: AnyReport, console: Console, is_tracked: bool) -> None:
+    """Commands for the same data and rules; none if the run came from no command, or never began."""
+    if not report.meta.command or report.never_ran:
+        return
+    shown = ui_command(report.meta.command) if is_tracked else None
+    steps = [step for step in (report.view.next_step(report, is_tracked), shown) if step is not None]
+    for place, step in enumerate(steps):
+        console.print(f"{'' if place else 'next':<9}{step}", soft_wrap=True, markup=False)

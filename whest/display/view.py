@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from matplotlib.figure import Figure
 from rich.text import Text
 
 from whest.document import Json
@@ -18,6 +17,7 @@ from whest.page.run import PageParts
 from whest.report import AnyReport, Row
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 R = TypeVar("R", bound=AnyReport)
@@ -38,13 +38,16 @@ class View(ABC, Generic[R]):
     def complaints(self, report: R) -> list[str]: ...
 
     @abstractmethod
-    def next_step(self, report: R) -> str | None: ...
+    def next_step(self, report: R, is_tracked: bool) -> str | None: ...
 
     @abstractmethod
     def case_table(self, report: R) -> tuple[Sequence[str], list[Sequence[str]]]: ...
 
     @abstractmethod
-    def case_figures(self, report: R) -> list[Json]: ...
+    def case_figures(self, document: Json) -> list[Json]: ...
+
+    @abstractmethod
+    def series(self, document: Json) -> dict[str, Sequence[float]]: ...
 
     @abstractmethod
     def save_files(self, report: R, folder: Path) -> None: ...
@@ -73,7 +76,7 @@ class View(ABC, Generic[R]):
         """One row per case, with the case's name as index; figures as numbers."""
         from pandas import DataFrame
 
-        frame = DataFrame(self.case_figures(report))
+        frame = DataFrame(self.case_figures(report.to_json()))
         return frame.set_index(frame.columns[0]) if len(frame) else frame
 
     def pictures(self, report: R) -> "Pictures":
@@ -82,13 +85,13 @@ class View(ABC, Generic[R]):
 
     def _headline_rows(self, report: R) -> list[Row]:
         score = report.score
-        if score.score is None:
+        if score.score is None or report.never_ran:
             return []
         headline = ("score", plus_minus(score.score, score.score_se), f"{score.direction} is better")
         return [headline, *self.rows(report)]
 
 
-class Pictures(dict[str, Figure]):
+class Pictures(dict[str, "Figure"]):
     """Pictures by name. A notebook shows them one below the other."""
 
     def _repr_html_(self) -> str:
@@ -103,7 +106,7 @@ def _plain(markup: str) -> str:
     return Text.from_markup(markup).plain
 
 
-def _image(figure: Figure, name: str) -> str:
+def _image(figure: "Figure", name: str) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=90)
     encoded = base64.b64encode(buffer.getvalue()).decode()

@@ -3,16 +3,17 @@
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import jax.numpy as jnp
 import numpy as np
 
-from whest.cases.prediction import Failure, Prediction, ShapeMismatch
+from whest.cases.prediction import ErrorCode, Failure, Prediction, ShapeMismatch
 from whest.cost import Cost, Timing
 from whest.errors import ConfigError, UnmeterableError
 from whest.estimator.contract import Estimator, SetupContext
 from whest.estimator.spec import EstimatorSpec
+from whest.host import is_users_code
 
 
 def set_up(spec: EstimatorSpec, context: SetupContext) -> Estimator | Failure:
@@ -26,7 +27,7 @@ def set_up(spec: EstimatorSpec, context: SetupContext) -> Estimator | Failure:
     except (Exception, SystemExit) as error:
         if isinstance(error, ConfigError) and spec.is_trusted:
             raise
-        return Failure("SETUP_ERROR", f"{type(error).__name__}: {error}", traceback.format_exc())
+        return Failure("SETUP_ERROR", f"{type(error).__name__}: {error}", traceback.format_exc(), **place(error))
     return estimator
 
 
@@ -76,8 +77,31 @@ def _shape_hints(expected: tuple[int, ...], got: tuple[int, ...]) -> list[str]:
 def describe_error(error: BaseException) -> Failure:
     """An exception of the estimator, as the failure of its case."""
     if isinstance(error, UnmeterableError):
-        return Failure("UNMETERABLE", str(error))
+        return Failure("UNMETERABLE", str(error), **place(error))
     message = f"{type(error).__name__}: {error}"
     is_memory = isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in message
     lines = traceback.format_exception(type(error), error, error.__traceback__)
-    return Failure("OUT_OF_MEMORY" if is_memory else "PREDICT_ERROR", message, "".join(lines))
+    code: ErrorCode = "OUT_OF_MEMORY" if is_memory else "PREDICT_ERROR"
+    return Failure(code, message, "".join(lines), **place(error))
+
+
+class Place(TypedDict):
+    """What a failure tells of an exception."""
+
+    exception: str
+    where: str | None
+
+
+def place(error: BaseException) -> Place:
+    """The exception's class, and the last line of the estimator's own code that led to it."""
+    return {"exception": type(error).__name__, "where": users_line(error)}
+
+
+def users_line(error: BaseException) -> str | None:
+    if isinstance(error, SyntaxError) and error.filename and is_users_code(error.filename):
+        return f'File "{error.filename}", line {error.lineno}: {(error.text or "").strip()}'
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users_code(frame.filename)]
+    if not frames:
+        return None
+    last = frames[-1]
+    return f'File "{last.filename}", line {last.lineno}, in {last.name}: {last.line}'

@@ -12,6 +12,7 @@ from whest.estimator.contract import Estimator, MLPView, SetupContext
 from whest.mlp import MLP, draw_weights
 
 WARM_UP_SEED, WARM_UP_RUNS = 20260525, 3
+"""The number of runs doesn't depend on the clock: an estimator that counts its calls counts the same everywhere."""
 
 
 class EagerSession:
@@ -24,13 +25,17 @@ class EagerSession:
 
     def warm_up(self) -> None:
         """Run a few times on a network that isn't scored, so that compiling and the cold start are not timed."""
-        context = self._context
-        stream = np.random.SeedSequence(WARM_UP_SEED)
-        weights = draw_weights(stream, context.width, context.depth)
         for _ in range(WARM_UP_RUNS):
-            if self.predict(MLP(weights, WARM_UP_SEED, "warm-up", stream)).means is None:
-                break  # the timed call will fail in the same way and report it
+            if not self.warm_up_once():
+                break
+
+    def warm_up_once(self) -> bool:
+        """One such run; False if it failed: the timed call will fail in the same way and report it."""
+        stream = np.random.SeedSequence(WARM_UP_SEED)
+        weights = draw_weights(stream, self._context.width, self._context.depth)
+        answered = self.predict(MLP(weights, WARM_UP_SEED, "warm-up", stream)).means is not None
         self._report(0.0)
+        return answered
 
     def predict(self, mlp: MLP) -> Prediction:
         from whest.metering.eager import BudgetSpentError, Ledger, metered

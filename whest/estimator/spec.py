@@ -19,6 +19,7 @@ from whest.config.build import build_target
 from whest.errors import ConfigError
 from whest.estimator.contract import Estimator
 from whest.estimator.peer import PeerPython, find_peer
+from whest.files import LARGEST_SOURCE, TooLargeError, read_bounded
 from whest.host import PACKAGE
 from whest.metering.walk import METER_VERSION
 
@@ -80,7 +81,7 @@ class EstimatorSpec:
         """The hash of the file, or of all files of a folder."""
         if self.path is not None and self.path.is_dir():
             return _folder_sha256(self.path)
-        return hashlib.sha256(self.source.read_bytes()).hexdigest() if self.source else None
+        return hashlib.sha256(read_source(self.source)).hexdigest() if self.source else None
 
     @property
     def submission_dir(self) -> str | None:
@@ -135,8 +136,8 @@ def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
         )
     if target is not None and not (isinstance(target, str) and "." in target):
         raise ConfigError(f"estimator._target_={target} must be the path of a class, package.module.Class")
-    if path is not None and not Path(path).is_file():
-        raise ConfigError(f"estimator.path={path}: no such file")
+    if path is not None:
+        check_file(Path(path))
     spec = EstimatorSpec(name, mode, target, Path(path).resolve() if path else None, knobs)
     if target is not None and spec.source is None:
         raise ConfigError(f"estimator._target_={target}: no module {target.rpartition('.')[0]!r} can be imported")
@@ -160,10 +161,30 @@ def _peer_spec(node: dict[str, Any]) -> EstimatorSpec:
     return EstimatorSpec(name, "flopscope", None, place, vars(knobs), find_peer(python))
 
 
+def read_source(path: Path) -> bytes:
+    """A file of a submission. A huge one, a pipe or a device must not stop or fill this process."""
+    try:
+        return read_bounded(path, LARGEST_SOURCE)
+    except TooLargeError as error:
+        raise ConfigError(f"estimator.path: {path} can't be used, {error}: keep tables out of the code") from None
+    except OSError as error:
+        raise ConfigError(f"estimator.path: {path} can't be read ({error.strerror})") from None
+
+
+def check_file(path: Path) -> None:
+    try:
+        is_file, is_there = path.is_file(), path.exists() or path.is_symlink()
+    except (OSError, RuntimeError, ValueError):  # a chain of links without an end, a name with a zero byte
+        is_file, is_there = False, True
+    if not is_file:
+        what = "it is not an ordinary file" if is_there else "no such file"
+        raise ConfigError(f"estimator.path={path}: {what}")
+
+
 def _folder_sha256(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
+        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + read_source(path) + b"\0")
     return digest.hexdigest()
 
 

@@ -4,6 +4,7 @@ Weights, seed and key are tracers, so Python code can't read their values. Traci
 and are not part of the wall time. A warm-up call runs before anything is timed.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -92,18 +93,64 @@ def trace(function: Function, context: SetupContext) -> Any | Failure:
 
 def compile_program(function: Function, context: SetupContext) -> Program | Failure:
     """Trace and meter the program; compile it if its cost is within the budget."""
+    begun = begin_program(function, context)
+    return begun.compiled() if isinstance(begun, Begun) else begun
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A traced and metered program within the budget, which is not compiled yet."""
+
+    traced: Any
+    estimate: Counted
+    context: SetupContext
+    started: float
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether JAX may keep the compiled program on disk."""
+        return len(self.traced.jaxpr.eqns) <= LARGEST_KEPT
+
+    def compiled(self) -> Program | Failure:
+        traced, estimate = self.traced, self.estimate
+        try:
+            run = _compile_counting(traced.jaxpr, estimate, self.context) if estimate.loops else _compile_plain(traced)
+        except Exception as error:
+            return describe_error(error)
+        return Program(estimate, time.perf_counter() - self.started, run)
+
+
+def begin_program(function: Function, context: SetupContext) -> Begun | Program | Failure:
+    """Trace and meter the program. One that costs more than the budget is finished: it is refused."""
     started = time.perf_counter()
     traced = trace(function, context)
     if isinstance(traced, Failure):
         return traced
     try:
         estimate = _count(traced.jaxpr)
-        if estimate.cost().flops > context.flop_budget:
-            return Program(estimate, time.perf_counter() - started, None)
-        run = _compile_counting(traced.jaxpr, estimate, context) if estimate.loops else _compile_plain(traced)
     except Exception as error:
         return describe_error(error)
-    return Program(estimate, time.perf_counter() - started, run)
+    if estimate.cost().flops > context.flop_budget:
+        return Program(estimate, time.perf_counter() - started, None)
+    return Begun(traced, estimate, context, started)
+
+
+class Compiling:
+    """A program that is compiled in another thread, so that truth can be drawn meanwhile."""
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self._result: Program | Failure | None = None
+        self._thread = threading.Thread(target=self._compile, daemon=True)
+        self._thread.start()
+
+    def _compile(self) -> None:
+        self._result = self._begun.compiled()
+
+    def result(self) -> Program | Failure:
+        self._thread.join()
+        assert self._result is not None, "the compiler's thread ended without a result"
+        return self._result
 
 
 def _count(program: Any) -> Counted:

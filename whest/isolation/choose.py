@@ -13,12 +13,8 @@ from typing import Any, Literal
 from whest.errors import ConfigError, UnprotectedError
 from whest.estimator.contract import SetupContext
 from whest.estimator.spec import EstimatorSpec
-from whest.isolation.eager import EagerProcessRunner
-from whest.isolation.peer import PeerRunner
-from whest.isolation.process import World
 from whest.isolation.protections import Name, Protections, status_of
 from whest.isolation.runner import InProcessRunner, Runner
-from whest.isolation.traced import TracedProcessRunner
 from whest.limits import WorkerLimits
 
 
@@ -74,6 +70,11 @@ def open_runner(
 ) -> Runner:
     if not isolation.is_process(spec):
         return InProcessRunner(spec, context)
+    from whest.isolation.eager import EagerProcessRunner  # a trusted estimator needs no worker
+    from whest.isolation.peer import PeerRunner
+    from whest.isolation.process import World
+    from whest.isolation.traced import TracedProcessRunner
+
     _refuse_among_answers(hidden, spec)
     names = tuple(str(path) for path in hidden)
     world = World(spec, context, limits, names, cache, isolation.required_of(spec))

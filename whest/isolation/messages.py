@@ -28,7 +28,7 @@ class WorkerFailedError(Exception):
 LONGEST_TEXT, LONGEST_NAME, MOST_CHARGES = 4000, 300, 20_000
 """Of an error's text, in characters; of a name in a cost; of the rows of a cost."""
 
-TEXTS = ("broken", "error", "failure", "message", "traceback")
+TEXTS = ("broken", "error", "exception", "failure", "message", "traceback", "where")
 
 
 def cut(text: str) -> str:

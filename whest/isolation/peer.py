@@ -5,6 +5,7 @@ only one. What was really spent is told also where the peer says 0.
 """
 
 import os
+import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,9 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"
 
 PATIENCE_S, GRACE_S = 30.0, 5.0
 """The peer kills `predict` this long after the wall limit, and never before half a minute is over."""
+
+EXCEPTION = re.compile(r"([A-Za-z_]\w*)(?::|$)")
+"""The class at the start of an error's text."""
 
 NO_FLAGS = Flags(False, False, False, False)
 
@@ -98,6 +102,11 @@ class PeerRunner(OneWorker):
     """One worker; a new one after it died, or for every MLP."""
 
     teardown_timeout_s: ClassVar[float] = 0.5
+
+    def prepare(self) -> Failure | None:
+        if self._worker is None and self._verdict is None:
+            self._verdict = self._start()
+        return self._verdict
 
     def predict(self, mlp: MLP) -> Prediction:
         if self._fresh:
@@ -212,4 +221,5 @@ def _read_error(answer: Answer) -> Failure:
         shape: ShapeMismatch | None = TypeAdapter(ShapeMismatch).validate_python(details)
     except ValidationError:
         shape = None
-    return Failure("PREDICT_ERROR", answer.error, answer.traceback, shape)
+    named = EXCEPTION.match(answer.error)
+    return Failure("PREDICT_ERROR", answer.error, answer.traceback, shape, exception=named[1] if named else None)

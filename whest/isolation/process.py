@@ -84,7 +84,7 @@ class Worker:
             )
         self.protections = self._in_force(ready.get("protections"))
         if self._room is not None:
-            check_required(self._require, self.protections)
+            check_required(self._require, self.protections, self._limits.memory_limit_mb)
         self._is_ready = True
 
     def _in_force(self, said: Any) -> dict[str, str]:
@@ -211,8 +211,16 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def tree_memory(pid: int) -> int:
+    """Bytes of a process and its children: the pages, and the tables of pages, which a program can make large alone."""
     total = 0
     for process in _tree(pid):
         with suppress(psutil.Error):
-            total += process.memory_info().rss
+            total += process.memory_info().rss + page_tables(process.pid)
     return total
+
+
+def page_tables(pid: int) -> int:
+    with suppress(OSError, ValueError, IndexError):
+        status = Path(f"/proc/{pid}/status").read_text()
+        return 1024 * int(status.partition("VmPTE:")[2].split()[0])
+    return 0

@@ -34,9 +34,16 @@ def read_protections(said: Any) -> dict[str, str]:
     return {name: str(found.get(name) or "")[:LONGEST] for name in NAMES}
 
 
-def check_required(require: Sequence[str], protections: Mapping[str, str]) -> None:
+def check_required(
+    require: Sequence[str], protections: Mapping[str, str], memory_limit_mb: float | None = None
+) -> None:
     """A required protection that isn't in force ends the run."""
     missing = [name for name in require if not protections.get(name)]
+    if "memory" in missing and memory_limit_mb is None:
+        raise UnprotectedError(
+            f"isolation.require={','.join(require)} has memory, and memory_limit_mb is not set: add "
+            "memory_limit_mb=4000; isolation.require=[] runs without, if you trust the code"
+        )
     if missing:
         raise UnprotectedError(
             f"isolation.require={','.join(require)}: this machine does not keep the worker from "

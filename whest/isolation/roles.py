@@ -84,9 +84,10 @@ def eager_estimator(start: Message) -> Role:
                 return {"failure": asdict(made)}, []
             estimator = made
             session = EagerSession(made, context, report)
-            session.warm_up()
             return {}, []
         assert session is not None
+        if message["do"] == "warm_up":
+            return {"answered": session.warm_up_once()}, []
         return write_prediction(session.predict(read_mlp(message, arrays)))
 
     return answer

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Cost
@@ -11,10 +11,12 @@ from whest.estimator.calling import set_up, tear_down
 from whest.estimator.contract import Estimator, SetupContext
 from whest.estimator.eager import EagerSession
 from whest.estimator.spec import EstimatorSpec
-from whest.estimator.traced import Program, compile_program, estimator_function
+from whest.estimator.traced import Begun, Compiling, Program, begin_program, estimator_function
 from whest.isolation.messages import WorkerFailedError
-from whest.isolation.process import Worker, World
 from whest.mlp import MLP
+
+if TYPE_CHECKING:
+    from whest.isolation.process import Worker, World
 
 
 class OneWorker:
@@ -22,7 +24,7 @@ class OneWorker:
 
     teardown_timeout_s: ClassVar[float]
 
-    def __init__(self, world: World, fresh: bool) -> None:
+    def __init__(self, world: "World", fresh: bool) -> None:
         self._world, self._fresh = world, fresh
         self._worker: Worker | None = None
         self._verdict: Failure | None = None
@@ -55,6 +57,10 @@ class Runner(Protocol):
         """What the estimator is kept from."""
         ...
 
+    def prepare(self) -> Failure | None:
+        """Import, set up and trace the estimator. A failure holds for every MLP."""
+        ...
+
     def predict(self, mlp: MLP) -> Prediction: ...
 
     def __enter__(self) -> "Runner": ...
@@ -74,7 +80,8 @@ class InProcessRunner:
     def __init__(self, spec: EstimatorSpec, context: SetupContext) -> None:
         self._spec, self._context = spec, context
         self._estimator: Estimator | None = None
-        self._session: Session | Failure | None = None
+        self._session: Session | Compiling | Failure | None = None
+        self._is_warm = False
 
     @property
     def protections(self) -> dict[str, str]:
@@ -88,18 +95,25 @@ class InProcessRunner:
         with suppress(OSError):
             Path(self._context.scratch_dir).rmdir()  # unless something was left in it
 
-    def predict(self, mlp: MLP) -> Prediction:
-        is_first = self._session is None
+    def prepare(self) -> Failure | None:
         if self._session is None:
-            self._session = self._prepare()
+            self._session = self._begin()
+        return self._session if isinstance(self._session, Failure) else None
+
+    def predict(self, mlp: MLP) -> Prediction:
+        self.prepare()
+        if isinstance(self._session, Compiling):
+            self._session = self._session.result()
+        assert self._session is not None
         if isinstance(self._session, Failure):
             return Prediction(None, NOTHING_SPENT, failure=self._session)
+        is_first, self._is_warm = not self._is_warm, True
         if is_first and isinstance(self._session, Program):
             self._session.predict(mlp)  # the warm-up: what goes wrong in it goes wrong again in the timed call
             return replace(self._session.predict(mlp), compile_time_s=self._session.compile_time_s)
         return self._session.predict(mlp)
 
-    def _prepare(self) -> Session | Failure:
+    def _begin(self) -> Session | Compiling | Failure:
         made = set_up(self._spec, self._context)
         if isinstance(made, Failure):
             return made
@@ -108,4 +122,8 @@ class InProcessRunner:
             session = EagerSession(made, self._context)
             session.warm_up()
             return session
-        return compile_program(estimator_function(made, self._context.flop_budget), self._context)
+        begun = begin_program(estimator_function(made, self._context.flop_budget), self._context)
+        if not isinstance(begun, Begun):
+            return begun
+        # a program that isn't kept on disk switches JAX's cache off for all threads while it is compiled
+        return Compiling(begun) if begun.is_kept else begun.compiled()

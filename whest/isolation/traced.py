@@ -37,6 +37,9 @@ class TracedProcessRunner:
         """A failure that holds for every MLP."""
         self._evaluator: Worker | None = None
         self._cost, self._refused = NOTHING_SPENT, False
+        self._is_warm, self._compile_time_s, self._output = False, 0.0, ""
+        self._unreported: Failure | None = None
+        """Why `prepare` failed: the first MLP's failure, unless it is the verdict on all."""
         self.protections: dict[str, str] = {}
 
     def __enter__(self) -> "TracedProcessRunner":
@@ -48,21 +51,47 @@ class TracedProcessRunner:
     def _drop(self) -> None:
         if self._evaluator is not None:
             self._evaluator.close()
-        self._evaluator = None
+        self._evaluator, self._is_warm = None, False
+
+    def prepare(self) -> Failure | None:
+        if self._verdict is None:
+            try:
+                self._open()
+            except UnprotectedError:
+                self._drop()
+                raise
+            except Exception as error:
+                self._drop()
+                self._unreported = error.failure if isinstance(error, WorkerFailedError) else unexpected(error)
+        return self._verdict
+
+    def _taken_output(self) -> str:
+        """What the tracing worker printed, for the first MLP only."""
+        output, self._output = self._output, ""
+        return output
+
+    def _open(self) -> None:
+        """Trace the estimator, unless its program is known, and load the program into a worker."""
+        if self._evaluator is not None:
+            return
+        started, self._output = time.monotonic(), ""
+        self._evaluator = Worker("evaluate", self._world)
+        if self._program is None:
+            self._output = self._trace(self._evaluator)
+        self._load(self._evaluator)
+        self._compile_time_s = time.monotonic() - started
 
     def predict(self, mlp: MLP) -> Prediction:
         if self._verdict is not None:
-            return Prediction(None, NOTHING_SPENT, failure=self._verdict)
-        started = time.monotonic()
-        output = ""
+            return Prediction(None, NOTHING_SPENT, failure=self._verdict, output=self._taken_output())
+        if self._unreported is not None:
+            failure, self._unreported = self._unreported, None
+            return Prediction(None, self._cost, failure=failure, output=self._taken_output())
         try:
-            is_new = self._evaluator is None
-            if self._evaluator is None:
-                self._evaluator = Worker("evaluate", self._world)
-                if self._program is None:
-                    output = self._trace(self._evaluator)
-                self._load(self._evaluator)
-            compile_time_s = time.monotonic() - started if is_new else 0.0
+            self._open()
+            assert self._evaluator is not None
+            is_new, self._is_warm = not self._is_warm, True
+            compile_time_s, output = (self._compile_time_s if is_new else 0.0), self._taken_output()
             if self._refused:
                 return Prediction(None, self._cost, compile_time_s=compile_time_s, output=output)
             prediction = self._run(self._evaluator, mlp)
@@ -70,13 +99,13 @@ class TracedProcessRunner:
                 prediction = self._run(self._evaluator, mlp)  # the first was the warm-up
         except WorkerFailedError as error:
             self._drop()
-            return Prediction(None, self._cost, failure=error.failure, output=output)
+            return Prediction(None, self._cost, failure=error.failure, output=self._taken_output())
         except UnprotectedError:
             self._drop()
             raise
         except Exception as error:
             self._drop()
-            return Prediction(None, self._cost, failure=unexpected(error), output=output)
+            return Prediction(None, self._cost, failure=unexpected(error), output=self._taken_output())
         return replace(prediction, compile_time_s=compile_time_s, output=output)
 
     def _trace(self, evaluator: Worker) -> str:

@@ -1,12 +1,12 @@
 """The causality probe: the logits of a byte must not change if this byte, a later one or another row changes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Bool, Float, UInt8
 
 from whest.learner.contract import tokens_of
 from whest.learner.programs import LearnerError, Leaves
@@ -22,7 +22,15 @@ LEAST_EXPECTED = -30.0
 Forward = Callable[[Leaves, Any], Float[np.ndarray, "row time 256"]]
 """Logits of tokens, by parameters."""
 
-Predict = Callable[[UInt8[np.ndarray, "row time"]], Float[np.ndarray, "row time 256"]]
+
+class Seen(NamedTuple):
+    """What the probe looks at in the logits of a whole batch."""
+
+    is_finite: Bool[np.ndarray, "row time 256"]
+    expected: Float[np.ndarray, "row time 256"]
+
+
+Predict = Callable[[UInt8[np.ndarray, "row time"]], Seen]
 
 
 def check_causality(
@@ -32,8 +40,10 @@ def check_causality(
     draw = np.random.default_rng(seed)
     tried = [_noisy(leaf, draw) for leaf in params] if with_noise else params
 
-    def predict(rows: UInt8[np.ndarray, "row time"]) -> Float[np.ndarray, "row time 256"]:
-        return forward(tried, tokens_of(jnp.asarray(rows)))
+    def predict(rows: UInt8[np.ndarray, "row time"]) -> Seen:
+        """Of the whole batch, whatever part is compared: JAX would compile anew for the shape of each part."""
+        logits = forward(tried, tokens_of(jnp.asarray(rows)))
+        return Seen(np.isfinite(logits), np.asarray(expectations(logits)))
 
     _check_later_bytes(predict, batch, draw)
     _check_other_rows(predict, batch, draw)
@@ -45,7 +55,7 @@ def _check_later_bytes(predict: Predict, batch: UInt8[np.ndarray, "row time"], d
     for place in _places(batch.shape[1], draw):
         changed = batch.copy()
         changed[:, place:] = draw.integers(0, 256, changed[:, place:].shape, dtype=np.uint8)
-        moved = _moved(before[:, : place + 1], predict(changed)[:, : place + 1])
+        moved = _moved(before, predict(changed), np.s_[:, : place + 1])
         if moved is not None:
             raise LearnerError(
                 f"the learner looks ahead: its logits at or before byte {place} of a row change by {moved:.3g} if only "
@@ -60,7 +70,7 @@ def _check_other_rows(predict: Predict, batch: UInt8[np.ndarray, "row time"], dr
     for row in {0, len(batch) - 1}:
         changed = draw.integers(0, 256, batch.shape, dtype=np.uint8)
         changed[row] = batch[row]
-        moved = _moved(before[row], predict(changed)[row])
+        moved = _moved(before, predict(changed), np.s_[row])
         if moved is not None:
             raise LearnerError(
                 f"the learner looks at other rows: the logits of row {row} change by {moved:.3g} if only other rows "
@@ -76,15 +86,18 @@ def _places(length: int, draw: np.random.Generator) -> Sequence[int]:
     return sorted({0, length - 1, *inner.tolist()})
 
 
-def _moved(before: np.ndarray, after: np.ndarray) -> float | None:
-    """The largest change of the predictions; None if it is only rounding. Logits that are not finite are ignored."""
-    known = np.isfinite(before) & np.isfinite(after)
-    if (np.isfinite(before) != np.isfinite(after)).any():
+def _moved(before: Seen, after: Seen, part: Any) -> float | None:
+    """The largest change of the predictions in a part of the batch; None if it is only rounding.
+
+    Logits that are not finite are ignored.
+    """
+    known = before.is_finite[part]
+    if (known != after.is_finite[part]).any():
         return float("inf")
     rows = known.all(axis=-1)
     if not rows.any():
         return None
-    distance = float(np.max(np.abs(expectations(before[rows]) - expectations(after[rows]))))
+    distance = float(np.max(np.abs(before.expected[part][rows] - after.expected[part][rows])))
     return distance if distance > TOLERANCE else None
 
 

@@ -26,7 +26,7 @@ try:
     from jax._src import source_info_util
     from jax._src.core import Trace, eval_trace, set_current_trace
 
-    from whest.metering.roads import closed_roads
+    from whest.metering.roads import closed_roads, undisturbed
 except ImportError as error:  # pragma: no cover - another JAX
     raise WhestError(
         f"eager mode needs JAX's tracing internals as they are in 0.10, and JAX {jax.__version__} has moved them "
@@ -124,7 +124,8 @@ class MeteringTrace(Trace):
     def process_primitive(self, primitive: Primitive, args: Any, params: Any, /) -> Any:
         self.is_busy = True
         try:
-            return self._charge(primitive, args, params)
+            with undisturbed(COMPILER.listen):
+                return self._charge(primitive, args, params)
         finally:
             self.is_busy = False
 

@@ -1,10 +1,11 @@
 """Reading a jaxpr: which programs an equation contains, with which operands, under which labels."""
 
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn
+from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
 
 from whest.errors import UnmeterableError
 
@@ -119,3 +120,18 @@ def label_of(eqn: JaxprEqn) -> str:
         return ""
     scopes = [entry.name for entry in eqn.source_info.name_stack.stack if type(entry).__name__ == "Scope"]
     return ".".join(name.replace("/", ".") for name in scopes if _LABEL.fullmatch(name))
+
+
+_OF_JAX: set[Primitive] = set()
+
+
+def refuse_foreign(primitive: Primitive) -> None:
+    """Refuse an operation that none of JAX's own modules defines. Its name says nothing: anybody can choose one."""
+    if primitive not in _OF_JAX:
+        modules = [module for name, module in list(sys.modules.items()) if name.startswith("jax.")]
+        _OF_JAX.update(value for module in modules for value in vars(module).values() if isinstance(value, Primitive))
+    if primitive not in _OF_JAX:
+        raise UnmeterableError(
+            f"`{primitive.name}` is not an operation of JAX: its cost can't be metered. "
+            "Write it with operations that are counted (docs/meter.md lists them)"
+        )

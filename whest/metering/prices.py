@@ -2,8 +2,9 @@
 
 Each operation has a formula (`elementwise`, `lookups`, `regions`, `linalg`, `randomness`). Tests hold every formula
 against XLA's figure for the lowered operation: the table is never below it, but for the exceptions that docs/meter.md
-gives reasons for. An operation that is not in the table is priced by XLA when it is met, and refused if XLA can't see
-all of it; a worker's programs can't contain one.
+gives reasons for. An operation of JAX's own that is not in the table is priced by XLA when it is met, and refused if
+XLA can't see all of it; a worker's programs can't contain one. An operation that JAX doesn't define is refused,
+whatever it is called: XLA's figure for a stranger's lowering is 0 for much that costs.
 """
 
 import math
@@ -17,7 +18,7 @@ from whest.errors import UnmeterableError
 from whest.metering import elementwise as each
 from whest.metering import linalg, lookups, randomness, regions
 from whest.metering.elementwise import plain_dtypes
-from whest.metering.jaxprs import called_program, sub_programs
+from whest.metering.jaxprs import called_program, refuse_foreign, sub_programs
 from whest.metering.lowered import lowered_figure
 from whest.metering.parameters import check_params
 
@@ -120,6 +121,7 @@ FOUR_TIMES = frozenset(LAPACK) | {"dot_general", "conv_general_dilated"}
 def price(primitive: Primitive, inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     """FLOPs of one call, float64 and complex work at their higher price."""
     name = primitive.name
+    refuse_foreign(primitive)
     if name in REFUSED:
         raise UnmeterableError(f"`{name}` {REFUSED[name]}: its cost can't be metered, so it can't be used in predict")
     if any(n < 0 for aval in (*inputs, *outputs) for n in getattr(aval, "shape", ())):

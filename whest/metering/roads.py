@@ -1,14 +1,19 @@
 """Roads around the trace in eager mode: each is led back to the meter or closed while a `predict` runs.
 
 JAX evaluates constants at trace time (`jax.ensure_compile_time_eval`) without asking the current trace: charged. A
-function compiled ahead of time (`jax.jit(f).lower(x).compile()`) runs without any trace: refused.
+function compiled ahead of time (`jax.jit(f).lower(x).compile()`) runs without any trace: refused. Python that JAX calls
+while it compiles or runs an operation would pass for compiling: listeners, log handlers and profilers are left out
+meanwhile.
 """
 
+import logging
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import jax
+from jax._src import monitoring
 from jax._src.core import EvalTrace
 
 from whest.errors import UnmeterableError
@@ -41,3 +46,26 @@ def closed_roads(is_busy: Callable[[], bool], charge: Evaluate) -> Iterator[None
         EvalTrace.process_primitive = evaluate  # type: ignore[method-assign]
         jax.stages.Compiled.__call__ = call  # type: ignore[method-assign]
         jax.stages.Compiled.call = staticmethod(static_call)  # type: ignore[method-assign]
+
+
+LISTENERS = ("_event_listeners", "_event_duration_secs_listeners", "_event_time_span_listeners", "_scalar_listeners")
+
+
+@contextmanager
+def undisturbed(clock: Callable[..., None]) -> Iterator[None]:
+    """Nothing but `clock` hears of what JAX does in this block; profilers, tracers and loggers wait."""
+    listeners = {name: getattr(monitoring, name) for name in LISTENERS if hasattr(monitoring, name)}
+    profiler, tracer, silenced = sys.getprofile(), sys.gettrace(), logging.root.manager.disable
+    sys.setprofile(None)
+    sys.settrace(None)
+    logging.root.manager.disable = sys.maxsize
+    for name in listeners:
+        setattr(monitoring, name, [clock] if "duration" in name else [])
+    try:
+        yield
+    finally:
+        for name, kept in listeners.items():
+            setattr(monitoring, name, kept)
+        logging.root.manager.disable = silenced
+        sys.settrace(tracer)
+        sys.setprofile(profiler)

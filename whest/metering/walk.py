@@ -17,7 +17,7 @@ from whest.cost import Charge as Charge
 from whest.cost import Cost as Cost
 from whest.errors import UnmeterableError
 from whest.metering.elementwise import choices
-from whest.metering.jaxprs import Path, check_programs, kind, label_of, sub_programs
+from whest.metering.jaxprs import Path, check_programs, kind, label_of, refuse_foreign, sub_programs
 from whest.metering.parameters import check_params
 from whest.metering.prices import price
 from whest.metering.signatures import Remembered, check_equation, check_literals
@@ -163,6 +163,7 @@ class _Walk:
         known = {**known_constants(program), **(known or {})}
         total: dict[Place, tuple[float, int]] = {}
         for index, eqn in enumerate(program.jaxpr.eqns):
+            refuse_foreign(eqn.primitive)
             label = label_of(eqn)
             here = _join(scope, label) if label else scope
             inner = sub_programs(eqn)

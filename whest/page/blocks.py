@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from matplotlib.figure import Figure
-
 Tone = Literal["plain", "good", "warn", "bad"]
 Value = str | float | int | bool | None
 
@@ -73,15 +71,124 @@ class Table:
     caption: str
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A chart of matplotlib, or its SVG. `alt` describes it for readers who can't see it."""
+Colour = Literal[
+    "ink", "accent", "alarm", "muted", "series-3", "series-4", "series-5", "series-6", "series-7", "series-8"
+]
+"""Colours by name: the page's theme decides what they look like."""
+SERIES: tuple[Colour, ...] = ("series-3", "series-4", "series-5", "series-6", "series-7", "series-8")
+COLOURS: tuple[Colour, ...] = ("accent", "alarm", *SERIES)
+"""The colours of curves, in order."""
 
-    figure: Figure | str
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a chart. If all its values are positive, the reader can change between log and linear."""
+
+    label: str
+    is_log: bool = False
+    is_integer: bool = False
+    """Ticks only at whole numbers."""
+    low: float | None = None
+    high: float | None = None
+    """The ends that are shown at first; None: those of the data."""
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of a chart. A `None` in `y` breaks a line, so one series can have several strands."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+    kind: Literal["line", "points", "both", "steps"] = "both"
+    colour: Colour = "accent"
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    """The ends of each point's error, or nothing."""
+    is_band: bool = False
+    """Show the errors as a band instead of bars."""
+    names: Sequence[str] = ()
+    """The name of each point, as "sara-perez"; shown when the pointer is over it."""
+    notes: Sequence[str] = ()
+    """A second word about each point, as "neuron 17"."""
+    is_dashed: bool = False
+    is_faint: bool = False
+    """Thin and pale: for many points that are only the background."""
+
+
+@dataclass(frozen=True)
+class Guide:
+    """A straight line across the chart: vertical at `x`, or horizontal at `y`."""
+
+    name: str
+    x: float | None = None
+    y: float | None = None
+    colour: Colour = "ink"
+    is_dashed: bool = True
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart that the reader can point at, zoom and read as a table. `alt` says what it shows in a sentence."""
+
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
     alt: str
     caption: str = ""
-    size: Literal["small", "normal", "wide"] = "normal"
-    """At most four, two or one of these sizes are placed side by side."""
+    guides: Sequence[Guide] = ()
+    size: Literal["normal", "wide"] = "normal"
+    """At most two or one of these sizes are placed side by side."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar with its name, and the text beside it. `parts` are shown when the reader opens it."""
+
+    name: str
+    value: float
+    text: str
+    colour: Colour = "accent"
+    parts: Sequence["Bar"] = ()
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Horizontal bars. A bar's length is its value over `full`, or over the largest value."""
+
+    bars: Sequence[Bar]
+    caption: str = ""
+    full: float | None = None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with the two ends of its error, and the text beside it."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    text: str
+    colour: Colour = "accent"
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Values with their errors, one below the other on one scale. `mark` is a value to compare with."""
+
+    rows: Sequence[Interval]
+    caption: str = ""
+    is_log: bool = False
+    mark: float | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Blocks of which the reader sees one part at a time, chosen by name."""
+
+    label: str
+    options: Sequence[tuple[str, Sequence["Block"]]]
 
 
 @dataclass(frozen=True)
@@ -105,7 +212,7 @@ class Code:
 class Facts:
     """Names and values, one below the other."""
 
-    rows: Sequence[tuple[str, str]]
+    rows: Sequence[tuple[str, str | Cell]]
     caption: str = ""
 
 
@@ -118,7 +225,7 @@ class Section:
     note: str = ""
 
 
-Block = Headline | Gauge | Table | Picture | Text | Code | Facts | Section
+Block = Headline | Gauge | Table | Chart | Bars | Intervals | Choice | Text | Code | Facts | Section
 
 
 @dataclass(frozen=True)

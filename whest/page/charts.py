@@ -1,171 +1,95 @@
-"""Figures for pages: drawn by matplotlib, written as SVG with the colours and fonts of the page.
+"""Charts as data for the page's script: short numbers, each name once, and no character that could end the data."""
 
-Each colour of the palette becomes a CSS variable, so a figure follows the page's light or dark theme.
-"""
-
-import io
-import re
-import unicodedata
-import warnings
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from xml.etree import ElementTree
 
-import matplotlib as mpl
-import matplotlib.rcsetup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from whest.page.blocks import Axis, Chart, Colour, Guide, Interval, Intervals, Series
+from whest.page.words import label
 
-from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
-
-WIDTH = 4.5
-"""In inches. On a phone, a point is then about a pixel, so labels stay readable."""
-SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
-XML = "{http://www.w3.org/XML/1998/namespace}"
-URL = re.compile(r"url\(#([^)]+)\)")
-LONG_NUMBER = re.compile(r"(\d\.\d\d)\d+")
-TEXTUAL = ("text", "tspan", "title", "desc")
-
-NAMES = {INK: "ink", ACCENT: "accent", MUTED: "muted", ALARM: "alarm", GRID: "grid"} | {
-    colour: f"series-{i}" for i, colour in enumerate(SERIES[2:], start=3)
-}
-
-VARIABLES = {colour: f"var(--{name})" for colour, name in NAMES.items()} | {"#000000": "var(--ink)"}
-ACTIVE = {f"{SVG}{name}" for name in ("script", "foreignObject", "a", "animate", "set", "style")}
-
-STYLE: dict[Any, Any] = {
-    "svg.fonttype": "none",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.edgecolor": MUTED,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "figure.facecolor": "none",
-    "axes.facecolor": "none",
-    "axes.prop_cycle": mpl.rcsetup.cycler(color=SERIES),
-}
+DIGITS = 5
+"""Significant digits of a chart's numbers: more than a screen has pixels."""
+ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+"""Inside JSON these characters occur only in strings, where their escape is the same character."""
 
 
-def new_figure(height: float = 3.2) -> tuple[Figure, Axes]:
-    """An empty chart in whest's style."""
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        return figure, _plain_axes(figure)
+def chart_json(chart: Chart) -> str:
+    """A chart as JSON that is safe inside a <script> element."""
+    document = {
+        "x": _axis(chart.x),
+        "y": _axis(chart.y),
+        "series": [_series(series) for series in chart.series],
+        "guides": [_guide(guide) for guide in chart.guides],
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPES)
 
 
-def new_small_figure() -> tuple[Figure, Axes]:
-    """A small chart with fixed margins for short labels: computing its layout would take longer than drawing it."""
-    with mpl.rc_context(STYLE | {"font.size": 8, "xtick.major.size": 2, "ytick.major.size": 2}):
-        figure = Figure(figsize=(1.9, 1.7))
-        figure.subplots_adjust(left=0.2, right=0.97, bottom=0.14, top=0.97)
-        return figure, _plain_axes(figure)
+def _axis(axis: Axis) -> Mapping[str, Any]:
+    ends = {"low": axis.low, "high": axis.high}
+    return {"label": label(axis.label), "log": axis.is_log, "whole": axis.is_integer, **ends}
 
 
-def _plain_axes(figure: Figure) -> Axes:
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(color=GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
-    return axes
+def _series(series: Series) -> Mapping[str, Any]:
+    columns = [series.x, series.y, *(values for values in (series.low, series.high, series.names) if len(values))]
+    if len({len(column) for column in columns}) > 1:
+        lengths = ", ".join(str(len(column)) for column in columns)
+        raise ValueError(f"the columns of the series {series.name!r} differ in length: {lengths}")
+    return {
+        "name": label(series.name),
+        "kind": series.kind,
+        "colour": series.colour,
+        "x": _numbers(series.x),
+        "y": _numbers(series.y),
+        "low": _numbers(series.low),
+        "high": _numbers(series.high),
+        "names": _words(series.names),
+        "notes": _words(series.notes),
+        "band": series.is_band,
+        "dashed": series.is_dashed,
+        "faint": series.is_faint,
+    }
 
 
-def literal(text: str, longest: int = 48) -> str:
-    """Text from a user as a label: without formulas and control characters, and not too long for a chart."""
-    words = "".join(char if unicodedata.category(char)[0] != "C" else " " for char in text)
-    short = words if len(words) <= longest else words[: longest - 1] + "…"
-    return short.replace("\\", "/").replace("$", r"\$")
+def _guide(guide: Guide) -> Mapping[str, Any]:
+    place = {"x": guide.x, "y": guide.y}
+    return {"name": label(guide.name), "colour": guide.colour, "dashed": guide.is_dashed, **place}
 
 
-def draw_gauge(share: float, floor: float | None) -> Figure:
-    """A bar from 0 to 1, filled to `share`, with a line at the floor: the part below it costs nothing."""
-    figure, axes = new_figure(height=0.6)
-    axes.grid(visible=False)
-    axes.spines[["left", "bottom"]].set_visible(False)
-    shown = min(max(share, 0.0), 1.12)
-    axes.barh(0, 1, color=GRID, height=0.8)
-    axes.barh(0, shown, color=ALARM if share > 1 else ACCENT, height=0.8)
-    ticks = {0.0: "0", 0.5: "50 %", 1.0: "100 %"}
-    if floor is not None:
-        axes.axvline(floor, color=INK, linewidth=1.4, linestyle=(0, (2, 1.5)))
-        ticks[floor] = f"floor {floor:.0%}"
-    axes.set(xlim=(0, max(1.02, shown)), ylim=(-0.5, 0.5), yticks=[])
-    axes.set_xticks(list(ticks), list(ticks.values()))
-    axes.tick_params(length=0)
-    return figure
+def _numbers(values: Iterable[float | None]) -> list[float | int | None]:
+    return [None if value is None or not math.isfinite(value) else _short(value) for value in values]
 
 
-def svg_of(figure: Figure | str, label: str, number: int = 1) -> str:
-    """The figure as an SVG element for HTML: the page's colours, ids from its number, no scripts or links."""
-    root = ElementTree.fromstring(figure if isinstance(figure, str) else _write_svg(figure))
-    if root.tag != f"{SVG}svg":
-        raise ValueError(f"a picture must be an SVG element, got {root.tag}")
-    _remove_active(root)
-    referred = {ref for element in root.iter() for item in element.attrib.items() for ref in _references(*item)}
-    ids = {ref: f"f{number}-{i}" for i, ref in enumerate(sorted(referred))}
-    for element in root.iter():
-        element.tag = element.tag.removeprefix(SVG)
-        kept = {name: value for name, value in element.attrib.items() if _is_kept(name, value, ids)}
-        element.attrib = {name.removeprefix(XLINK): _rewrite(name, value, ids) for name, value in kept.items()}
-        element.tail = None
-        element.text = element.text if element.tag in TEXTUAL else None
-    _share_styles(root)
-    for name in ("width", "height"):
-        root.attrib.pop(name, None)
-    root.attrib |= {"role": "img", "aria-label": label}
-    return ElementTree.tostring(root, encoding="unicode")
+def _short(value: float) -> float | int:
+    """Five significant digits; a whole number without a point."""
+    short = float(f"{value:.{DIGITS}g}")
+    if math.isinf(short):  # the largest floats round up to infinity, which JSON doesn't have
+        return float(value)
+    return int(short) if short.is_integer() and abs(short) < 1e6 else short
 
 
-def _write_svg(figure: Figure) -> str:
-    file = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    with mpl.rc_context(STYLE | {"svg.hashsalt": "whest"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # text stays text: the browser's fonts draw it
-        figure.savefig(file, format="svg", transparent=True, metadata=nothing)
-    return file.getvalue()
+def _words(words: Sequence[str]) -> Mapping[str, Any]:
+    """The different words, and the place of each point's word among them."""
+    places = {word: i for i, word in enumerate(dict.fromkeys(words))}
+    return {"words": [label(word) for word in places], "of": [places[word] for word in words]}
 
 
-def _remove_active(element: ElementTree.Element) -> None:
-    """Remove scripts, links, animations, and all elements that are not SVG."""
-    for child in list(element):
-        if child.tag in ACTIVE or not str(child.tag).startswith(SVG):
-            element.remove(child)
-        else:
-            _remove_active(child)
+def interval_places(block: Intervals) -> tuple[list[tuple[Interval, float, float, float]], float | None]:
+    """Each row with the places of low, value and high on the scale, in per cent; and the place of the mark."""
+    ends = [end for row in block.rows for end in (row.low, row.high, row.value) if math.isfinite(end)]
+    ends += [] if block.mark is None else [block.mark]
+    is_log = block.is_log and all(end > 0 for end in ends)
+    scale = math.log if is_log else float
+    low, high = min(map(scale, ends), default=0.0), max(map(scale, ends), default=1.0)
+    room = (high - low) or 1.0
+
+    def place(value: float) -> float:
+        return round(3 + 94 * (scale(value) - low) / room, 2)
+
+    rows = [(row, place(row.low), place(row.value), place(row.high)) for row in block.rows]
+    return rows, None if block.mark is None else place(block.mark)
 
 
-def _references(name: str, value: str) -> list[str]:
-    """The ids that an attribute refers to: `#id` in a link, `url(#id)` in any other."""
-    return [value[1:]] if name.endswith("href") and value.startswith("#") else URL.findall(value)
-
-
-def _is_kept(name: str, value: str, ids: Mapping[str, str]) -> bool:
-    if name == "id":
-        return value in ids
-    if name.endswith("href"):
-        return value.startswith(("#", "data:image/png"))
-    is_loading = "url(" in URL.sub("", value)
-    return not is_loading and not name.lower().startswith("on") and not name.startswith(XML)
-
-
-def _rewrite(name: str, value: str, ids: Mapping[str, str]) -> str:
-    if name == "id":
-        return ids[value]
-    if name.endswith("href"):
-        return f"#{ids[value[1:]]}" if value.startswith("#") else value
-    for colour, variable in VARIABLES.items():
-        value = value.replace(colour, variable)
-    value = URL.sub(lambda match: f"url(#{ids[match[1]]})", value)
-    return LONG_NUMBER.sub(r"\1", value) if name in ("d", "x", "y", "width", "height", "transform") else value
-
-
-def _share_styles(root: ElementTree.Element) -> None:
-    """If all points of a group have the same style, move it to the group. This makes the page smaller."""
-    for group in root.iter("g"):
-        styles = {child.get("style") for child in group}
-        if len(group) > 1 and len(styles) == 1 and all(child.tag == "use" for child in group):
-            group.set("style", str(styles.pop()))
-            for child in group:
-                del child.attrib["style"]
+def colours_of(names: Iterable[str], colours: Sequence[Colour]) -> dict[str, Colour]:
+    """A colour for each different name, in order; after the last colour, the first again."""
+    return {name: colours[i % len(colours)] for i, name in enumerate(dict.fromkeys(names))}

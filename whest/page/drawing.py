@@ -1,23 +1,24 @@
-"""Common parts of all pictures: frame and scale, the scores of the cases, shares of the FLOPs.
+"""Common parts of all pictures (PNG files): frame and scale, labels, the scores of the cases.
 
 Pictures are drawn from report.json, so that old runs can be drawn too.
 """
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, LogFormatter, MaxNLocator
 
-from whest.document import Json, case_rows, case_score, has_failed
+from whest.document import Json, case_score, has_failed
+from whest.page.cases import rows_in_order
 from whest.page.palette import ACCENT, ALARM, GRID, INK
 
-Draw = Callable[[Axes], None]
-LEAST_BARS = 7
-"""There is always room for this many bars, so that a single bar is not thicker."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Draw = Callable[["Axes"], None]
 
 
 def save_figures(drawings: Mapping[str, tuple[str, Draw]], subject: str, folder: Path) -> list[Path]:
@@ -33,8 +34,10 @@ def _save(draw: Draw, title: str, path: Path) -> Path:
     return path
 
 
-def framed(draw: Draw, title: str) -> Figure:
+def framed(draw: Draw, title: str) -> "Figure":
     """A picture with whest's frame and the title."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(7, 4.3), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
@@ -45,11 +48,13 @@ def framed(draw: Draw, title: str) -> Figure:
     return figure
 
 
-def draw_case_scores(axes: Axes, results: Json) -> None:
+def draw_case_scores(axes: "Axes", results: Json) -> None:
     """The score of each case, in order. Failed cases have another colour."""
+    from matplotlib.ticker import MaxNLocator
+
     by_case = case_score(results)
     field, measure = by_case["field"], by_case["label"]
-    rows = sorted(case_rows(results), key=lambda row: math.inf if row[field] is None else row[field])
+    rows = rows_in_order(results)
     scores = np.array([row[field] for row in rows], dtype=float)
     failed = np.array([has_failed(row) for row in rows])
     places = np.arange(1, len(rows) + 1)
@@ -64,24 +69,17 @@ def draw_case_scores(axes: Axes, results: Json) -> None:
     axes.legend(frameon=False)
 
 
-def draw_shares(
-    axes: Axes, flops: Sequence[tuple[str, float]], total: float, colours: Sequence[str], label: str
-) -> None:
-    """A bar for each part's FLOPs, the largest on top, with its share beside the bar."""
-    bars = axes.barh([name for name, _ in flops], [spent for _, spent in flops], color=colours, height=0.6)
-    axes.bar_label(bars, [f"{spent / total:.2%}" for _, spent in flops], padding=4, color=INK)
-    axes.grid(visible=False, axis="y")
-    axes.locator_params(axis="x", nbins=4)
-    axes.xaxis.set_major_formatter(EngFormatter())
-    axes.set(
-        xlabel=label,
-        xlim=(0, 1.3 * max(spent for _, spent in flops)),
-        ylim=(max(len(flops), LEAST_BARS) - 0.5, -0.5),
-    )
+def literal(text: str, longest: int = 48) -> str:
+    """Text from a user as a label: without formulas and control characters, and not too long for a picture."""
+    words = "".join(char if unicodedata.category(char)[0] != "C" else " " for char in text)
+    short = words if len(words) <= longest else words[: longest - 1] + "…"
+    return short.replace("\\", "/").replace("$", r"\$")
 
 
-def set_scale(axes: Axes, values: np.ndarray) -> str:
+def set_scale(axes: "Axes", values: np.ndarray) -> str:
     """Use a logarithmic scale if all values are positive. Its plain labels (1e-06) are fast to draw."""
+    from matplotlib.ticker import LogFormatter
+
     known = values[np.isfinite(values)]
     if not known.size or not (known > 0).all():
         return "linear"

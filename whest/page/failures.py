@@ -20,20 +20,28 @@ def failure_words(flags: Mapping[str, Any]) -> str:
 
 
 def failure_blocks(rows: Sequence[Json]) -> list[Block]:
-    """One block per kind of failure, then one block per different output."""
+    """One block per kind of failure, with the first traceback of its kind."""
     failed = [row for row in rows if has_failed(row)]
     kinds = gather(failed, lambda row: (failure_words(row), (row.get("error") or {}).get("message", "")))
-    printed = gather([row for row in rows if row.get("output")], lambda row: row["output"])
     blocks: list[Block] = []
     for (words, message), members in list(kinds.items())[:MAX_KINDS]:
         details = f": {shorten(message, 1000)}" if message else ""
         blocks.append(Text(f"{words}{details} ({_names(members)})", "bad"))
         if members[0].get("traceback"):
             blocks.append(Code(shorten(members[0]["traceback"]), f"{words}: why", is_folded=len(kinds) > 1))
-    for output, members in list(printed.items())[:MAX_KINDS]:
-        blocks.append(Code(shorten(output), f"Printed on {_names(members)}", is_folded=True))
-    left = max(0, len(kinds) - MAX_KINDS) + max(0, len(printed) - MAX_KINDS)
-    return [*blocks, Text(f"{left} more kinds of failure or output are in report.json.")] if left else blocks
+    return [*blocks, *_left(len(kinds), "kinds of failure")]
+
+
+def output_blocks(rows: Sequence[Json]) -> list[Block]:
+    """One block per different output that the estimator printed."""
+    printed = gather([row for row in rows if row.get("output")], lambda row: row["output"])
+    shown = list(printed.items())[:MAX_KINDS]
+    blocks = [Code(shorten(text), f"Printed on {_names(members)}", is_folded=True) for text, members in shown]
+    return [*blocks, *_left(len(printed), "outputs")]
+
+
+def _left(n_found: int, what: str) -> list[Block]:
+    return [Text(f"{n_found - MAX_KINDS} more {what} are in report.json.")] if n_found > MAX_KINDS else []
 
 
 def gather(rows: Sequence[Json], key: Any) -> dict[Any, list[Json]]:

@@ -4,7 +4,6 @@ import base64
 import hashlib
 import math
 import re
-import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,12 +14,13 @@ from markupsafe import Markup
 
 from whest import __version__
 from whest.files import write_atomically
-from whest.page.blocks import Block, Cell, Column, Gauge, Page, Picture, Section, Table, Value
-from whest.page.charts import draw_gauge, svg_of
+from whest.page.blocks import Bars, Block, Cell, Chart, Choice, Column, Page, Section, Table, Value
+from whest.page.charts import chart_json, interval_places
+from whest.page.words import clean_text
 
-TEMPLATES = Path(__file__).parent / "templates"
-BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
-"""These characters change the direction of text, so that one name could look like another."""
+TEMPLATES, VENDOR = Path(__file__).parent / "templates", Path(__file__).parent / "vendor"
+PARTS = ("ticks", "words", "paint", "start")
+CHART_SCRIPTS = (VENDOR / "uplot.js", *(TEMPLATES / f"chart_{part}.js" for part in PARTS))
 
 
 @dataclass(frozen=True)
@@ -33,22 +33,35 @@ class ShownCell:
 
 
 def render(page: Page) -> str:
-    """One self-contained HTML file."""
-    script, style = ((TEMPLATES / name).read_text() for name in ("page.js", "page.css"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    """One self-contained HTML file. The chart library is in it only if the page has a chart."""
+    drawn = has_chart(page.blocks)
+    scripts = [path.read_text() for path in (TEMPLATES / "page.js", *(CHART_SCRIPTS if drawn else ()))]
+    styles = [*([VENDOR / "uplot.css", TEMPLATES / "chart.css"] if drawn else []), TEMPLATES / "page.css"]
     return (
         _environment()
         .get_template("page.html.j2")
         .render(
             page=page,
-            groups=group_pictures(page.blocks),
+            groups=group_charts(page.blocks),
             sections=[block for block in page.blocks if isinstance(block, Section)],
-            script=Markup(script),
-            script_hash=digest,
-            style=Markup(style),
+            scripts=[(Markup(script), _digest(script)) for script in scripts],
+            style=Markup("\n".join(path.read_text() for path in styles)),
             version=__version__,
-            pictures=_Pictures(),
         )
+    )
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def has_chart(blocks: Any) -> bool:
+    """Whether one of the blocks, or a block inside them, is a chart."""
+    return any(
+        isinstance(block, Chart)
+        or (isinstance(block, Section) and has_chart(block.blocks))
+        or (isinstance(block, Choice) and any(has_chart(inner) for _, inner in block.options))
+        for block in blocks
     )
 
 
@@ -58,12 +71,12 @@ def save_page(page: Page, path: Path) -> Path:
     return path
 
 
-def group_pictures(blocks: Any) -> list[tuple[str, list[Block]]]:
-    """Put neighbouring pictures of the same size into one group; every other block is alone in its group."""
+def group_charts(blocks: Any) -> list[tuple[str, list[Block]]]:
+    """Put neighbouring charts of the same size into one group; every other block is alone in its group."""
     groups: list[tuple[str, list[Block]]] = []
     for block in blocks:
-        kind = f"pictures {block.size}" if isinstance(block, Picture) else type(block).__name__.lower()
-        if isinstance(block, Picture) and groups and groups[-1][0] == kind:
+        kind = f"charts {block.size}" if isinstance(block, Chart) else type(block).__name__.lower()
+        if isinstance(block, Chart) and groups and groups[-1][0] == kind:
             groups[-1][1].append(block)
         else:
             groups.append((kind, [block]))
@@ -129,32 +142,18 @@ def _safe_href(href: str | None) -> str | None:
 
 
 def clean(text: Any) -> Any:
-    """Replace control characters, surrogates and direction marks by the replacement character."""
-    if not isinstance(text, str) or isinstance(text, Markup):
-        return text
-    return "".join("\ufffd" if _is_unwritable(char) else char for char in text)
+    """Every text of the template passes through here; what the template made itself stays."""
+    return clean_text(text) if isinstance(text, str) and not isinstance(text, Markup) else text
 
 
-def _is_unwritable(char: str) -> bool:
-    return (char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cs")) or char in BIDI
+def bar_widths(block: Bars) -> list[tuple[Any, float, list[tuple[Any, float]]]]:
+    """Each bar with its length in per cent, and its parts with theirs."""
+    full = block.full or max((bar.value for bar in block.bars), default=0) or 1
 
+    def width(value: float) -> float:
+        return round(100 * min(max(value / full, 0.0), 1.0), 2)
 
-class _Pictures:
-    """Numbers the pictures of a page: so their ids differ, and the same page always gives the same bytes."""
-
-    def __init__(self) -> None:
-        self._n = 0
-
-    def svg(self, block: Picture | Gauge) -> Markup:
-        self._n += 1
-        if isinstance(block, Picture):
-            return Markup(svg_of(block.figure, clean(block.alt), self._n))
-        return Markup(svg_of(draw_gauge(block.share, block.floor), clean(gauge_words(block)), self._n))
-
-
-def gauge_words(gauge: Gauge) -> str:
-    floor = "" if gauge.floor is None else f"; the floor is at {gauge.floor:.0%}"
-    return f"{gauge.label}: {gauge.share:.2%}{floor}"
+    return [(bar, width(bar.value), [(part, width(part.value)) for part in bar.parts]) for bar in block.bars]
 
 
 @cache
@@ -167,5 +166,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"anchor": anchor, "table": table_cells, "groups": group_pictures}
+    environment.filters |= {"anchor": anchor, "table": table_cells, "groups": group_charts, "bars": bar_widths}
+    environment.filters |= {"intervals": interval_places, "link": _safe_href}
+    environment.filters["chart_json"] = lambda chart: Markup(chart_json(chart))
     return environment

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from whest.document import CONFIG, Json, n_failed
+from whest.document import CONFIG, REPORT, Json, n_failed
+from whest.files import SWEEP_PAGE, SWEEP_STATE
 from whest.notation import plus_minus
-from whest.page.blocks import Block, Code, Fact, Facts, Headline, Page, Section, Text
+from whest.page.blocks import Block, Cell, Code, Fact, Facts, Headline, Page, Section, Text
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,17 @@ class PageParts:
     gauges: Sequence[Block] = ()
     sections: Mapping[str, Sequence[Block]] = field(default_factory=dict)
     provenance: Mapping[str, str] = field(default_factory=dict)
+    files: Sequence[str] = ()
+    """The task's own files beside the page; the page links to those that exist."""
 
 
-def run_page(document: Json, parts: PageParts, config: str | None = None) -> Page:
-    """The page of a run: the task's parts and the parts that all pages have. `config` is the composed YAML."""
+def run_page(document: Json, parts: PageParts, folder: Path | None = None) -> Page:
+    """The page of a run: the task's parts and the parts that all pages have. `folder` has the run's files."""
     sections = {
         **parts.sections,
         "Reproduce": _reproduction_blocks(document, parts.provenance),
-        "Config": _config_blocks(document, config),
+        "Files": _file_blocks(parts.files, folder) if folder else [],
+        "Config": _config_blocks(document, composed_config(folder) if folder else None),
     }
     return Page(
         title=parts.title,
@@ -49,6 +53,18 @@ def composed_config(folder: Path) -> str | None:
     """The composed config in a run's folder, if there is one."""
     config = folder / CONFIG
     return config.read_text() if config.exists() else None
+
+
+def _file_blocks(own: Sequence[str], folder: Path) -> list[Block]:
+    """Links to the run's files that exist, and to the sweep that it belongs to. All paths are relative."""
+    wanted = {
+        "report": REPORT,
+        "composed config": CONFIG,
+        **{Path(name).stem: name for name in own},
+        **({"sweep": f"../{SWEEP_PAGE}"} if (folder.parent / SWEEP_STATE).exists() else {}),
+    }
+    found = {name: path for name, path in wanted.items() if path.startswith("../") or (folder / path).exists()}
+    return [Facts([(name, Cell(path, href=path)) for name, path in found.items()])] if found else []
 
 
 def _headline(document: Json, parts: PageParts) -> Headline:
@@ -71,7 +87,7 @@ def _reproduction_blocks(document: Json, provenance: Mapping[str, str]) -> list[
     at = f"git checkout {version}\n" if version and not version.endswith("-dirty") else ""
     return [
         Code(f"{at}{meta['command']}{_drawn_seed(document)}", "The command."),
-        Facts(_provenance(document, provenance)),
+        Facts(list(_provenance(document, provenance))),
         Text("Scores are comparable if the protocol is the same."),
     ]
 
@@ -83,7 +99,7 @@ def _drawn_seed(document: Json) -> str:
     return f" seed={config['dataset']['seed']}" if is_drawn else ""
 
 
-def _provenance(document: Json, own: Mapping[str, str]) -> list[tuple[str, str]]:
+def _provenance(document: Json, own: Mapping[str, str]) -> list[tuple[str, str | Cell]]:
     meta, config = document["run_meta"], document["run_config"]
     host = meta["host"]
     rows = {

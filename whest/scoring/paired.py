@@ -17,6 +17,9 @@ from scipy import stats
 POWER = 0.8
 """The chance that `n_needed` cases resolve a difference as large as the one seen."""
 
+SEEN = 1.5
+"""Standard errors from which on a difference counts as seen, though not resolved."""
+
 Scores = Float[np.ndarray, " case"]
 
 
@@ -135,8 +138,13 @@ class Paired:
 
     @property
     def n_needed(self) -> int | None:
-        """The cases needed to resolve such a difference with the chance `POWER`; None if there is no difference."""
-        if self.n_cases < 2 or self.difference == 0:
+        """The cases needed to resolve such a difference with the chance `POWER`.
+
+        None for a difference that is near its own standard error: it may be none at all, as between two runs of one
+        sampler, and a number made from it would be a guess.
+        """
+        error = self.standard_error
+        if error is None or abs(self.difference) <= SEEN * error:
             return None
         z = float(stats.norm.ppf((1 + self.confidence) / 2))
         spread = float(self.differences.std(ddof=1)) / abs(self.difference)
@@ -164,9 +172,9 @@ def verdict(paired: Paired, a: str, b: str, unit: str = "MLP") -> str:
         return f"{a} and {b} score the same on all {n} {unit}s"
     if not paired.is_resolved:
         needed = paired.n_needed
-        return (
-            f"not resolved: {a} against {b} needs {f'~{_round(needed)}' if needed else 'more'} {unit}s, there are {n}"
-        )
+        if needed is None:
+            return f"not resolved: on {n} {unit}s the difference of {a} and {b} is near its error, or none"
+        return f"not resolved: {a} against {b} needs ~{_round(needed)} {unit}s, there are {n}"
     better, worse = (a, b) if paired.a_is_better else (b, a)
     wins = paired.wins if paired.a_is_better else n - paired.wins - paired.ties
     much, ends = _how_much(paired)

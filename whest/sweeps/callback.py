@@ -7,20 +7,29 @@ in the same folder. Finished jobs are recognised by the hash of their point (`wh
 import hashlib
 import json
 import logging
+import shlex
 from dataclasses import dataclass
+from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
 from hydra.experimental.callback import Callback
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf.errors import OmegaConfBaseException
 
+from whest.files import SWEEP_PAGE
+from whest.notation import short_path
 from whest.sweeps.resume import SWEEP_FILE
-from whest.tracking.parents import close_parent, reopen_parent
-from whest.tracking.runs import PARENT_FILE, PARENT_VARIABLE, SWEEP_JOB, MlflowTracking
 
 if TYPE_CHECKING:
     from whest.sweeps.table import SweepRow
+    from whest.tracking.runs import MlflowTracking
 
 LOG = logging.getLogger(__name__)
 LOCK_FILE = ".running"
@@ -33,11 +42,20 @@ class OpenSweep:
     folder: Path
     words: str
     lock: FileLock
-    tracking: MlflowTracking | None
+    outputs: Path
+    tracking: "MlflowTracking | None"
+    figures: bool
+    page: bool
+    n_jobs: int | None
+    command: str
 
 
 _OPEN: list[OpenSweep] = []
 """The sweeps of this process that are not finished."""
+_PARENTLESS: list[OpenSweep] = []
+"""Those among them whose parent run is made with their first job."""
+_FINISHED: list["SweepRow"] = []
+"""The rows of the sweeps that ended in this process, until they are asked for."""
 
 
 class SweepCallback(Callback):
@@ -47,16 +65,72 @@ class SweepCallback(Callback):
         if config.job != "score":
             return
         words = sweep_words(config)
-        folder, lock = take_folder(config, words)
-        tracking = _tracking(config)
-        _OPEN.append(OpenSweep(folder, words, lock, tracking))
+        try:
+            folder, lock = take_folder(config, words)
+        except OSError:
+            return  # Hydra makes the same folder next, and its error stops the sweep
+        keys, n_jobs = swept(config)
+        outputs, command = Path(config.outputs_dir), sweep_command(config)
+        sweep = OpenSweep(folder, words, lock, outputs, _tracking(config), config.figures, config.page, n_jobs, command)
+        _OPEN.append(sweep)
         write_state(folder, words, "open")
         _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
-        if tracking is not None:
-            _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={reopen_parent(tracking, 'sweep', folder)}")
+        if str(config.hydra.launcher._target_).endswith(".BasicLauncher"):
+            _PARENTLESS.append(sweep)  # its jobs find the parent in the sweep's folder
+        elif can_begin(config):
+            parent = _open_parent(sweep)
+            if parent is not None:
+                from whest.tracking.runs import PARENT_VARIABLE
+
+                _tell_jobs(config, f"+hydra.job.env_set.{PARENT_VARIABLE}={parent}")
+        from whest.dataset.row import KEPT
+        from whest.sweeps.pace import Pace, begin_pace
+
+        begin_pace(Pace(n_jobs, keys))
+        KEPT.keep()
+
+    def on_job_start(self, config: DictConfig, **kwargs: Any) -> None:
+        while _PARENTLESS:
+            _open_parent(_PARENTLESS.pop())
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        finish_open_sweep()
+        _FINISHED.extend(finish_open_sweep())
+
+
+def _open_parent(sweep: OpenSweep) -> str | None:
+    """The id of the sweep's parent run in MLflow. Without it the jobs run all the same."""
+    if sweep.tracking is None:
+        return None
+    from whest.tracking.parents import reopen_parent
+
+    try:
+        return reopen_parent(sweep.tracking, "sweep", sweep.folder)
+    except Exception as error:
+        LOG.warning(
+            "MLflow at %s made no run for the sweep (%s); its table is still saved in %s",
+            sweep.tracking.tracking_uri,
+            str(error).splitlines()[0] if str(error) else "",
+            sweep.folder,
+        )
+        return None
+
+
+def can_begin(config: DictConfig) -> bool:
+    """Whether every job of a sweep on other processes composes, so that its parent run can be made before them.
+
+    If one does not, Hydra refuses the sweep after this callback, and nothing of it may be left.
+    """
+    if not str(config.hydra.sweeper._target_).endswith(".BasicSweeper"):
+        return True  # the others choose their jobs as they go
+    loader = GlobalHydra.instance().config_loader()
+    swept = [f"{key}={value}" for key, value in (config.hydra.sweeper.params or {}).items()]
+    try:
+        words = OverridesParser.create(config_loader=loader).parse_overrides([*swept, *config.hydra.overrides.task])
+        for overrides in chain.from_iterable(BasicSweeper.split_arguments(words, None)):
+            loader.load_sweep_config(config, list(overrides))
+    except (HydraException, OmegaConfBaseException):
+        return False
+    return True
 
 
 def sweep_words(config: DictConfig) -> str:
@@ -66,6 +140,25 @@ def sweep_words(config: DictConfig) -> str:
     sweeper = OmegaConf.to_container(config.hydra.sweeper, resolve=False)
     document = json.dumps([kept, sweeper], sort_keys=True, default=str)
     return hashlib.sha256(document.encode()).hexdigest()
+
+
+def swept(config: DictConfig) -> tuple[list[str], int | None]:
+    """The swept keys and the number of jobs; None if the sweeper decides how many."""
+    words = [*config.hydra.overrides.task, *(f"{k}={v}" for k, v in (config.hydra.sweeper.get("params") or {}).items())]
+    parser = OverridesParser.create(config_loader=GlobalHydra.instance().config_loader())
+    varied = [override for override in parser.parse_overrides(words) if override.is_sweep_override()]
+    keys = [override.get_key_element().lstrip("+~") for override in varied]
+    is_grid = config.hydra.sweeper._target_.endswith(".BasicSweeper")
+    n_jobs = prod(len(list(override.sweep_string_iterator())) for override in varied) if is_grid else None
+    return keys, n_jobs
+
+
+def sweep_command(config: DictConfig) -> str:
+    """The command that started the sweep, with the config folders and Hydra's own words that it was given."""
+    given = [source.path for source in config.hydra.runtime.config_sources if source.provider == "command-line"]
+    flags = [word for folder in given for word in ("--config-dir", str(short_path(Path(folder))))]
+    own = [word for word in config.hydra.overrides.hydra if not word.startswith(("hydra.mode=", "hydra.sweep.dir="))]
+    return shlex.join(["python", "-m", "whest", "-m", *flags, *config.hydra.overrides.task, *own])
 
 
 def take_folder(config: DictConfig, words: str) -> tuple[Path, FileLock]:
@@ -122,42 +215,77 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "\\'") + "'"
 
 
-def finish_open_sweep(is_interrupted: bool = False) -> None:
-    """Write the sweep's table, figures and page, print it and log it. Does nothing if that was done before."""
+def finish_open_sweep(is_interrupted: bool = False) -> list["SweepRow"]:
+    """Print the sweep's table, then save and log it; once. Returns the rows."""
+    _PARENTLESS.clear()
+    rows = [_FINISHED.pop(0) for _ in range(len(_FINISHED))]
     while _OPEN:
         sweep = _OPEN.pop()
         try:
-            _finish(sweep, is_interrupted)
+            rows += _finish(sweep, is_interrupted)
         finally:
             sweep.lock.release()
+    return rows
 
 
-def _finish(sweep: OpenSweep, is_interrupted: bool) -> None:
-    from whest.sweeps.table import read_sweep, write_table
+def _discard(folder: Path, outputs: Path) -> None:
+    """Remove what was written for a sweep that was refused before its first job. Other files in its folder stay."""
+    from whest.files import remove_empty
 
+    for name in (SWEEP_FILE, LOCK_FILE, "multirun.yaml"):
+        (folder / name).unlink(missing_ok=True)
+    remove_empty(folder, outputs)
+
+
+def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
+    from whest.dataset.row import KEPT
+    from whest.sweeps.pace import end_pace
+    from whest.sweeps.table import read_sweep
+    from whest.tracking.runs import PARENT_FILE
+
+    end_pace()
+    KEPT.keep(0)
     folder, tracking = sweep.folder, sweep.tracking
     parent = (folder / PARENT_FILE).read_text().strip() if tracking and (folder / PARENT_FILE).exists() else None
-    rows = read_sweep(folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent else None)
+    is_here = len([*folder.glob("*/report.json")]) == sweep.n_jobs
+    rows = read_sweep(
+        folder, _reports_elsewhere(tracking, parent, folder) if tracking and parent and not is_here else None
+    )
+    if not rows and parent is None:
+        _discard(folder, sweep.outputs)
     if rows:
-        from whest.display.console import open_console
-        from whest.page import save_page
-        from whest.sweeps.view import best_lines, print_sweep, save_figures, sweep_page
-
-        write_table(rows, folder / "sweep.csv")
-        save_figures(rows, folder)
-        save_page(sweep_page(rows, f"sweep {folder.name}"), folder / "sweep.html")
-        print_sweep(rows, best_lines(rows), folder, open_console())
+        _show_and_save(sweep, rows)
     if rows and not is_interrupted and all(row.status == "finished" for row in rows):
         write_state(folder, sweep.words, "done")
     if tracking and parent:
         is_failed = any(row.status == "failed" for row in rows)
         status = "KILLED" if is_interrupted else "FAILED" if is_failed else "FINISHED"
         _log_sweep(tracking, parent, rows, folder, status)
+    return rows
 
 
-def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> dict[int, dict[str, Any]]:
+def _show_and_save(sweep: OpenSweep, rows: list["SweepRow"]) -> None:
+    from whest.display.console import open_console
+    from whest.sweeps.table import write_table
+    from whest.sweeps.view import best_lines, print_places, print_sweep, save_figures
+
+    console, folder = open_console(), sweep.folder
+    print_sweep(rows, best_lines(rows), console)
+    write_table(rows, folder / "sweep.csv")
+    if sweep.figures:
+        save_figures(rows, folder)
+    if sweep.page:
+        from whest.page import save_page
+        from whest.sweeps.page import sweep_page
+
+        save_page(sweep_page(rows, f"sweep {folder.name}", sweep.command), folder / SWEEP_PAGE)
+    print_places(folder, console)
+
+
+def _reports_elsewhere(tracking: "MlflowTracking", parent: str, folder: Path) -> dict[int, dict[str, Any]]:
     """Reports from MLflow, of the jobs whose folders are on other machines."""
     from whest.tracking.recorded import read_run
+    from whest.tracking.runs import SWEEP_JOB
 
     try:
         client, experiment_id = tracking.connect()
@@ -171,23 +299,25 @@ def _reports_elsewhere(tracking: MlflowTracking, parent: str, folder: Path) -> d
     return {job: run.report for job, run in found.items() if run.report}
 
 
-def _tracking(config: DictConfig) -> MlflowTracking | None:
+def _tracking(config: DictConfig) -> "MlflowTracking | None":
     """The tracking of the config's `_target_`; None if it is not MLflow."""
     from whest.config.build import build_group
+    from whest.tracking.runs import MlflowTracking
 
     node = OmegaConf.to_container(config.tracking, resolve=True)
     tracking = build_group({"tracking": node}, "tracking", outputs=Path(config.outputs_dir).absolute())
     return tracking if isinstance(tracking, MlflowTracking) else None
 
 
-def _log_sweep(tracking: MlflowTracking, run_id: str, rows: list["SweepRow"], folder: Path, status: str) -> None:
+def _log_sweep(tracking: "MlflowTracking", run_id: str, rows: list["SweepRow"], folder: Path, status: str) -> None:
     from whest.sweeps.table import COLUMNS
+    from whest.tracking.parents import close_parent
 
     metrics = [
         (f"score/{row.estimator}", row.score, int(row.flop_budget or 0)) for row in rows if row.score is not None
     ]
     table = {column: [getattr(row, column) for row in rows] for column in COLUMNS} if rows else None
-    files = [*folder.glob("*.png"), folder / "sweep.csv", folder / "sweep.html"] if rows else []
+    files = [*folder.glob("*.png"), *folder.glob("sweep.csv"), *folder.glob("sweep.html")] if rows else []
     try:
         close_parent(tracking, run_id, metrics, table, "sweep.json", files, status=status)
     except Exception as error:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whest.files import LARGEST_SOURCE, SWEEP_STATE, read_bounded
 from whest.host import PACKAGE
 
 if TYPE_CHECKING:
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from whest.report import AnyReport
 
 POINT_FILE = "point.json"
-SWEEP_FILE = "sweep_state.json"
+PROBLEM_FILE = "problem.txt"
+"""In the folder of a sweep's job that failed before its report: the reason."""
+SWEEP_FILE = SWEEP_STATE
 """In the sweep's folder, beside the folders of its jobs."""
 
 
@@ -44,8 +47,8 @@ def code_hash(folder: Path) -> str:
 
 def hash_files(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in sorted(paths):
-        digest.update(f"{path.name}\0".encode() + path.read_bytes() + b"\0")
+    for path in sorted(path for path in paths if path.is_file()):  # a pipe that is called a.py would be waited for
+        digest.update(f"{path.name}\0".encode() + read_bounded(path, LARGEST_SOURCE) + b"\0")
     return digest.hexdigest()
 
 
@@ -58,6 +61,21 @@ def finished_score(folder: Path, point: str) -> float | None:
         return None
     same = kept["point"] == point and kept["report_sha256"] == hashlib.sha256(report).hexdigest()
     return float(kept["score"]) if same else None
+
+
+def keep_problem(folder: Path, error: Exception) -> None:
+    """Write down why a job ended without a report, for the sweep's table."""
+    from whest.errors import WhestError
+    from whest.files import write_atomically
+
+    if not (folder / "report.json").exists():
+        reason = str(error) if isinstance(error, WhestError) else f"{type(error).__name__}: {error}"
+        write_atomically(folder / PROBLEM_FILE, reason.encode())
+
+
+def forget_problem(folder: Path) -> None:
+    """A job that is run again starts without the reason of the last time."""
+    (folder / PROBLEM_FILE).unlink(missing_ok=True)
 
 
 def is_sweeps_job(folder: Path) -> bool:

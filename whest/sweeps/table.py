@@ -2,7 +2,6 @@
 
 import csv
 import json
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from omegaconf import OmegaConf
 
+from whest.config.commands import words_of
 from whest.document import Json, case_key, case_rows, case_score, front_of, n_failed
 from whest.notation import inert
 from whest.scoring.paired import Paired
-
-COMMAND = ("python", "-m", "whest")
+from whest.sweeps.resume import PROBLEM_FILE
 
 COLUMNS = (
     "job",
@@ -62,6 +61,8 @@ class SweepRow:
     on_front: bool = False
     """True if no other job has a smaller error with as little compute."""
     problem: str | None = None
+    dataset: str | None = None
+    started_at: str | None = None
     protocol_hash: str | None = None
     multiplier_floor: float | None = None
     lower_is_better: bool = True
@@ -85,7 +86,13 @@ def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow
         report = json.loads((folder / "report.json").read_text()) if folder else elsewhere
     except (OSError, ValueError):
         report = elsewhere
-    return row_of(job, overrides, report) if report else SweepRow(job, overrides, "failed", problem="left no report")
+    return row_of(job, overrides, report) if report else SweepRow(job, overrides, "failed", problem=_reason(folder))
+
+
+def _reason(folder: Path | None) -> str:
+    """Why a job has no report: on one line, as a table needs it."""
+    kept = folder / PROBLEM_FILE if folder else None
+    return " ".join(kept.read_text().split()) if kept and kept.exists() else "left no report"
 
 
 def row_of(job: int, overrides: str, report: Json) -> SweepRow:
@@ -95,7 +102,7 @@ def row_of(job: int, overrides: str, report: Json) -> SweepRow:
     flags = [name.replace("_", " ") for name, n in results["failure_breakdown"].items() if n and name != "error"]
     return SweepRow(
         job=job,
-        overrides=overrides or " ".join(shlex.split(report["run_meta"]["command"])[len(COMMAND) :]),
+        overrides=overrides or " ".join(words_of(report["run_meta"]["command"])),
         status="failed" if results["failure_breakdown"]["error"] else report["run_meta"]["status"],
         estimator=config["estimator"]["name"],
         label=config["estimator"]["name"],
@@ -106,6 +113,8 @@ def row_of(job: int, overrides: str, report: Json) -> SweepRow:
         sampling_mse_at_budget=results.get("sampling_mse_at_budget"),
         n_failed=n_failed(results),
         problem=failed or ", ".join(flags) or None,
+        dataset=config["dataset"]["name"],
+        started_at=report["run_meta"]["run_started_at_utc"],
         protocol_hash=report["run_meta"]["protocol_hash"],
         multiplier_floor=config["scoring"].get("multiplier_floor"),
         lower_is_better=results["direction"] == "lower",
@@ -155,6 +164,12 @@ def _marked(row: SweepRow, top: SweepRow | None) -> SweepRow:
         return row
     a, b = (np.array([one.scores[case] for case in shared], dtype=float) for one in (row, top))
     return row if Paired(a, b, row.case_is_lower_better).is_resolved else replace(row, best="tied")
+
+
+def best_of(rows: Sequence[SweepRow]) -> list[tuple[SweepRow, list[SweepRow]]]:
+    """The best job of each protocol, in order of budget, and the jobs that are not resolved from it."""
+    tops = sorted((row for row in rows if row.best == "best"), key=lambda row: row.flop_budget or 0)
+    return [(top, [o for o in rows if o.best == "tied" and o.protocol_hash == top.protocol_hash]) for top in tops]
 
 
 def mark_front(rows: Sequence[SweepRow]) -> list[SweepRow]:

@@ -1,19 +1,23 @@
-"""How a sweep is shown: its table on the console, score against budget, error against compute, and its page."""
+"""How a sweep is shown: its table on the console, and pictures of score against budget and error against compute."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from whest import page
-from whest.document import PAGE
 from whest.notation import figure, plus_minus, short_path
+from whest.page.drawing import literal
 from whest.page.palette import GRID, INK, MUTED, SERIES
-from whest.sweeps.table import SweepRow
+from whest.sweeps.table import SweepRow, best_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Rows = Sequence[SweepRow]
 MARKERS = "osD^vP*X"
@@ -21,7 +25,7 @@ MOST_FLOORS, MOST_CURVES = 6, 16
 """With more curves the legend would be longer than the picture: then one colour per estimator, points without lines."""
 
 
-def print_sweep(rows: Rows, best: list[str], folder: Path, console: Console) -> None:
+def print_sweep(rows: Rows, best: list[str], console: Console) -> None:
     table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
     for column in ("job", "estimator", "budget", "score", "failed", "best", "status"):
         table.add_column(column, justify="left" if column in ("estimator", "best", "status") else "right")
@@ -38,10 +42,20 @@ def print_sweep(rows: Rows, best: list[str], folder: Path, console: Console) -> 
     console.print(table)
     for line in best:
         console.print(escape(line), soft_wrap=True)
-    console.print(f"saved    {short_path(folder / 'sweep.csv')}, sweep.html and figures", soft_wrap=True)
+
+
+def print_places(folder: Path, console: Console) -> None:
+    made = [
+        path.name
+        for path in (folder / "sweep.csv", folder / "sweep.html", *sorted(folder.glob("*.png")))
+        if path.exists()
+    ]
+    console.print(f"saved    {short_path(folder)}: {', '.join(made)}", soft_wrap=True)
 
 
 def save_figures(rows: Rows, folder: Path) -> list[Path]:
+    from matplotlib.figure import Figure
+
     paths = []
     for name, draw in FIGURES.items():
         drawn = Figure(figsize=(7, 4.3), layout="constrained")
@@ -55,7 +69,7 @@ def save_figures(rows: Rows, folder: Path) -> list[Path]:
     return paths
 
 
-def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
+def draw_score_against_budget(axes: "Axes", rows: Rows) -> None:
     """Curves with a band of one standard error. Dotted: the floor, the score of the same error at no cost."""
     shown = [row for row in rows if row.score is not None and row.flop_budget]
     for label, colour, marker, points in _curves(shown):
@@ -64,7 +78,7 @@ def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
         low = [max(s - e, s / 100 if s > 0 else s - e) for s, e in zip(scores, errors, strict=True)]  # type: ignore[operator]
         high = [s + e for s, e in zip(scores, errors, strict=True)]  # type: ignore[operator]
         line = "-" if _few_curves(shown) else "none"
-        axes.plot(budgets, scores, marker=marker, linestyle=line, color=colour, label=page.literal(label))  # type: ignore[arg-type]
+        axes.plot(budgets, scores, marker=marker, linestyle=line, color=colour, label=literal(label))  # type: ignore[arg-type]
         if line == "-":
             axes.fill_between(budgets, low, high, color=colour, alpha=0.2, linewidth=0)  # type: ignore[arg-type]
             floors = [(row.multiplier_floor or 0) * (row.error or 0) for row in points]
@@ -78,13 +92,13 @@ def draw_score_against_budget(axes: Axes, rows: Rows) -> None:
     _finish(axes, [row.score for row in shown], "budget (FLOPs)", "score ± SE", title)
 
 
-def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
+def draw_error_against_compute(axes: "Axes", rows: Rows) -> None:
     """The error of each job against its compute, for all budgets. A line joins the Pareto front."""
     shown = [row for row in rows if row.error and row.compute]
     for label, colour, marker, points in _curves(shown):
         computes, errors = [row.compute for row in points], [row.error for row in points]
         bars = [row.error_se or 0.0 for row in points]
-        axes.errorbar(computes, errors, bars, fmt=marker, color=colour, capsize=3, label=page.literal(label))  # type: ignore[arg-type]
+        axes.errorbar(computes, errors, bars, fmt=marker, color=colour, capsize=3, label=literal(label))  # type: ignore[arg-type]
     front = sorted((row.compute, row.error) for row in shown if row.on_front)
     if front:
         axes.plot(*zip(*front, strict=True), drawstyle="steps-post", color=INK, linewidth=1, label="Pareto front")
@@ -97,7 +111,7 @@ def draw_error_against_compute(axes: Axes, rows: Rows) -> None:
     _finish(axes, heights, "effective compute (FLOPs)", f"{measures} ± SE", "Error against compute")
 
 
-def _draw_sampling(axes: Axes, rows: Rows) -> None:
+def _draw_sampling(axes: "Axes", rows: Rows) -> None:
     """The MSE of plain sampling at any compute: for one dataset, MSE times compute is constant."""
     prices = {(row.sampling_mse_at_budget or 0) * (row.flop_budget or 0) for row in rows} - {0}
     if not prices or max(prices) > 1.01 * min(prices):
@@ -107,7 +121,7 @@ def _draw_sampling(axes: Axes, rows: Rows) -> None:
     axes.plot(ends, heights, color=INK, linestyle="--", linewidth=1, label="plain sampling")
 
 
-FIGURES: dict[str, Callable[[Axes, Rows], None]] = {
+FIGURES: dict[str, Callable[["Axes", Rows], None]] = {
     "score_against_budget": draw_score_against_budget,
     "error_against_compute": draw_error_against_compute,
 }
@@ -128,7 +142,7 @@ def _curves(rows: Rows) -> list[tuple[str, str, str, list[SweepRow]]]:
     return found
 
 
-def _finish(axes: Axes, heights: Sequence[float | None], x: str, y: str, title: str) -> None:
+def _finish(axes: "Axes", heights: Sequence[float | None], x: str, y: str, title: str) -> None:
     is_log = bool(heights) and all(height is not None and height > 0 for height in heights)
     axes.set(xscale="log", yscale="log" if is_log else "linear", xlabel=x, ylabel=y, title=title)
     if axes.get_legend_handles_labels()[0]:
@@ -140,45 +154,7 @@ def _finish(axes: Axes, heights: Sequence[float | None], x: str, y: str, title: 
 def best_lines(rows: Rows) -> list[str]:
     """One sentence per budget: the best job, and the jobs that are not resolved from it."""
     lines = []
-    for row in sorted((row for row in rows if row.best == "best"), key=lambda row: row.flop_budget or 0):
-        same = [other for other in rows if other.protocol_hash == row.protocol_hash]
-        ties = [other.label or "" for other in same if other.best == "tied"]
-        tied = f", not resolved from {', '.join(ties)}" if ties else ""
+    for row, ties in best_of(rows):
+        tied = f", not resolved from {', '.join(other.label or '' for other in ties)}" if ties else ""
         lines.append(f"best at {figure(row.flop_budget)}: {row.label}, {plus_minus(row.score, row.score_se)}{tied}")
     return lines
-
-
-PAGE_COLUMNS = tuple("job,estimator,budget,score,± SE,error,of,compute,best,front,status,problem".split(","))
-
-
-def sweep_page(rows: Rows, title: str) -> page.Page:
-    best = best_lines(rows)
-    pictures: list[page.Block] = []
-    for name, draw in FIGURES.items():
-        drawn, axes = page.new_figure()
-        draw(axes, rows)
-        caption = axes.get_title()
-        axes.set_title("")
-        pictures.append(page.Picture(drawn, f"{name.replace('_', ' ')}. {'; '.join(best)}", f"{caption}."))
-    table = page.Table(PAGE_COLUMNS, [_page_row(row) for row in rows], "every job")
-    n_failed = sum(row.status != "finished" for row in rows)
-    head = page.Headline("jobs", str(len(rows)), f"{n_failed} not finished" if n_failed else "all finished")
-    return page.Page(title, f"{len(rows)} jobs", [head, *map(page.Text, best), *pictures, table], kind="sweep")
-
-
-def _page_row(row: SweepRow) -> tuple[str | float | page.Cell | None, ...]:
-    """A row of the page. The number of a finished job links to the page in its folder."""
-    return (
-        page.Cell(str(row.job), row.job, href=f"{row.job}/{PAGE}") if row.score is not None else row.job,
-        row.label or row.overrides,
-        row.flop_budget,
-        row.score,
-        row.score_se,
-        row.error,
-        row.measure or "",
-        row.compute,
-        row.best or "",
-        "front" if row.on_front else "",
-        row.status,
-        row.problem or "",
-    )

@@ -4,36 +4,53 @@ All files are on disk before MLflow is called. So if the store or server fails, 
 not lost.
 """
 
-import hashlib
 import json
 import logging
-import os
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
-from whest.document import PAGE, REPORT, REPORT_SHA256, flatten, milliseconds, report_metrics
+from whest.document import PAGE, REPORT, Json, case_score, milliseconds, report_metrics
 from whest.errors import ConfigError, WhestError
-from whest.notation import plus_minus
-from whest.report import AnyReport
+from whest.notation import printable
+from whest.report import AnyReport, ReportView
+from whest.tracking.content import PARENT_FILE as PARENT_FILE
+from whest.tracking.content import PARENT_VARIABLE as PARENT_VARIABLE
+from whest.tracking.content import SWEEP_JOB as SWEEP_JOB
+from whest.tracking.content import (
+    case_table,
+    detail_metrics,
+    run_name,
+    run_note,
+    run_params,
+    run_status,
+    run_tags,
+    sha256_of,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient as MlflowClient
 
 LOG = logging.getLogger(__name__)
-PARENT_FILE = "parent_run_id"
-"""In a sweep's folder: the id of its MLflow parent run. Hydra composes each job anew, so a file carries the id."""
-PARENT_VARIABLE = "WHEST_PARENT_RUN"
-"""The same in a job's environment, for machines that don't share the folder."""
-SWEEP_JOB = "sweep_job"
+TABLES = "mlflow.loggedArtifacts"
+"""MLflow's tag with the names of a run's tables."""
 SQLITE = "sqlite:///"
+PROBE_S = 2.0
+"""How long a server may take to answer at all."""
 
 
 class Tracking(Protocol):
+    def probe(self) -> None:
+        """Warn before the run if it could not be stored."""
+        ...
+
     def log(self, report: AnyReport, folder: Path) -> None: ...
 
 
@@ -42,6 +59,9 @@ class NoTracking:
     """`tracking=none`."""
 
     outputs: Path
+
+    def probe(self) -> None:
+        return None
 
     def log(self, report: AnyReport, folder: Path) -> None:
         return None
@@ -59,17 +79,28 @@ class MlflowTracking:
     def tracking_uri(self) -> str:
         return self.uri or f"{SQLITE}{self.outputs / 'mlflow.db'}"
 
+    def probe(self) -> None:
+        reason = silence(self.tracking_uri)
+        if reason is not None:
+            LOG.warning("MLflow at %s %s. The run goes on; job=log can store it later", self.tracking_uri, reason)
+
+    def _later(self, folder: Path) -> str:
+        store = f"tracking.uri={self.uri}" if self.uri else f"outputs_dir={self.outputs}"
+        words = [f"path={folder}", store, f"tracking.experiment={self.experiment}"]
+        return f"Log it later: python -m whest job=log {shlex.join(words)}"
+
     def log(self, report: AnyReport, folder: Path) -> None:
         try:
             client, experiment_id = self.connect()
             log_report(client, experiment_id, report, folder)
         except Exception as error:
             LOG.warning(
-                "MLflow at %s did not store this run (%s: %s); the report is saved in %s",
+                "MLflow at %s did not store this run (%s: %s); the report is saved in %s. %s",
                 self.tracking_uri,
                 type(error).__name__,
                 str(error).splitlines()[0] if str(error) else "",
                 folder,
+                self._later(folder),
             )
 
     def connect(self) -> tuple["MlflowClient", str]:
@@ -77,6 +108,7 @@ class MlflowTracking:
         from mlflow import MlflowClient
 
         if not self.tracking_uri.startswith(SQLITE):
+            self._require_answer()
             client = MlflowClient(self.tracking_uri)
             return client, _experiment_id(client, self.experiment, None)
         database = Path(self.tracking_uri.removeprefix(SQLITE))
@@ -85,6 +117,12 @@ class MlflowTracking:
                 _create_store(database)
             client = MlflowClient(self.tracking_uri)
             return client, _experiment_id(client, self.experiment, database.parent / "mlartifacts")
+
+    def _require_answer(self) -> None:
+        """MLflow itself would try for minutes."""
+        reason = silence(self.tracking_uri)
+        if reason is not None:
+            raise WhestError(f"tracking.uri={self.tracking_uri} {reason}: start the server, or check the address")
 
     def reopen(self) -> tuple["MlflowClient", str]:
         """A client and the experiment's id of an existing store. A job that only reads makes no new store."""
@@ -95,10 +133,11 @@ class MlflowTracking:
         where = f"tracking.uri={self.tracking_uri}"
         if self.tracking_uri.startswith(SQLITE) and not Path(self.tracking_uri.removeprefix(SQLITE)).exists():
             raise ConfigError(f"{where} has no runs yet: score an estimator first, or choose another outputs_dir")
+        self._require_answer()
         try:
             client = MlflowClient(self.tracking_uri)
             found = client.get_experiment_by_name(self.experiment)
-            names = ", ".join(experiment.name for experiment in client.search_experiments())
+            names = ", ".join(printable(experiment.name) for experiment in client.search_experiments())
         except (MlflowException, SQLAlchemyError) as error:
             raise WhestError(f"{where} can't be read ({str(error).splitlines()[0]}): check the address") from None
         if found is None or found.lifecycle_stage == "deleted":
@@ -106,6 +145,30 @@ class MlflowTracking:
                 f"tracking.experiment={self.experiment} is not in {self.tracking_uri}: choose one of {names}"
             )
         return client, str(found.experiment_id)
+
+
+def silence(uri: str) -> str | None:
+    """Why a server gives no answer, in words; None if it answers in time, or if the address is no server's."""
+    if not uri.startswith(("http://", "https://")):
+        return None
+    import urllib.error
+    import urllib.request
+
+    found = [f"did not answer within {PROBE_S:g} s"]
+
+    def ask() -> None:
+        try:
+            with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=PROBE_S):
+                found.append("")
+        except urllib.error.HTTPError:
+            found.append("")  # a refusal is an answer
+        except (OSError, ValueError) as error:
+            found.append(f"does not answer ({getattr(error, 'reason', error)})")
+
+    asking = Thread(target=ask, daemon=True)  # looking up a name has no time limit of its own
+    asking.start()
+    asking.join(PROBE_S)
+    return found[-1] or None
 
 
 @contextmanager
@@ -139,84 +202,72 @@ def _experiment_id(client: "MlflowClient", name: str, artifacts: Path | None) ->
 
 
 def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, folder: Path) -> str:
-    """Make the MLflow run, log everything and close it. Returns its id."""
-    started, finished = milliseconds(report.meta.run_started_at_utc), milliseconds(report.meta.run_finished_at_utc)
-    written = (folder / REPORT).read_bytes()
-    sha256 = hashlib.sha256(written).hexdigest()
-    tags = _tags(report, folder) | {REPORT_SHA256: sha256}
-    run = client.create_run(experiment_id, start_time=started, tags=tags, run_name=_run_name(report))
-    status = "FAILED"
+    """Log a run that has just ended."""
+    return log_run(client, experiment_id, report.to_json(), report.view, folder)
+
+
+def log_run(client: "MlflowClient", experiment_id: str, document: Json, view: "ReportView[Any]", folder: Path) -> str:
+    """Make the MLflow run of a folder with a report.json, log everything and close it. Returns its id."""
+    from mlflow.entities import RunTag
+
+    meta = document["run_meta"]
+    started, finished = (
+        milliseconds(datetime.fromisoformat(meta[f"run_{name}_at_utc"])) for name in ("started", "finished")
+    )
+    sha256 = sha256_of((folder / REPORT).read_bytes())
+    tags = run_tags(document, folder, sha256)
+    run = client.create_run(experiment_id, start_time=started, tags=tags, run_name=run_name(document))
+    run_id, status = str(run.info.run_id), "FAILED"
     try:
-        params = flatten(report.config) | {REPORT_SHA256: sha256}  # a param of MLflow can't be changed later
-        _log_figures(client, run.info.run_id, report_metrics(json.loads(written)), params, report, finished)
-        _log_dataset(client, run.info.run_id, report)
-        client.log_table(run.info.run_id, _case_table(report), f"per_{report.score.by_case.unit.lower()}.json")
+        metrics = report_metrics(document) | detail_metrics(document)
+        _log_figures(client, run_id, metrics, view.series(document), run_params(document, sha256), finished)
+        _log_dataset(client, run_id, document["run_config"]["dataset"])
+        unit = case_score(document["results"])["unit"].lower()
+        table = f"per_{unit}.json"
+        _log_table(client, run_id, case_table(view.case_figures(document)), table)
         if (folder / "figures").exists():
-            client.log_artifacts(run.info.run_id, str(folder / "figures"), "figures")
-        for name in (REPORT, PAGE, "config.yaml", *report.view.files):
+            client.log_artifacts(run_id, str(folder / "figures"), "figures")
+        for name in (REPORT, PAGE, "config.yaml", *view.files):
             if (folder / name).exists():
-                client.log_artifact(run.info.run_id, str(folder / name))
-        client.set_tag(run.info.run_id, "mlflow.note.content", run_note(experiment_id, run.info.run_id, report))
-        status = {"finished": "FINISHED", "interrupted": "KILLED"}[report.meta.status]
-        if report.has_errors and status == "FINISHED":
-            status = "FAILED"
+                client.log_artifact(run_id, str(folder / name))
+        last = {
+            TABLES: json.dumps([{"path": table, "type": "table"}]),
+            "mlflow.note.content": run_note(experiment_id, run_id, document, PAGE),
+        }
+        client.log_batch(run_id, tags=[RunTag(name, text) for name, text in last.items()])
+        status = run_status(document)
     finally:
-        client.set_terminated(run.info.run_id, status, end_time=finished)
-    return str(run.info.run_id)
+        client.set_terminated(run_id, status, end_time=finished)
+    return run_id
 
 
-def run_note(experiment_id: str, run_id: str, report: AnyReport) -> str:
-    """A run's description in Markdown: its score and a link to its page, relative so that it works on any server."""
-    score = plus_minus(report.score.score, report.score.score_se)
-    return f"**{score}** · [open this run's page](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{PAGE})"
+def _log_table(client: "MlflowClient", run_id: str, table: Mapping[str, list[Any]], name: str) -> None:
+    """What `client.log_table` writes, which makes a pandas frame and asks the store three times. The tag comes last."""
+    rows = [list(row) for row in zip(*table.values(), strict=True)]
+    client.log_text(run_id, json.dumps({"columns": list(table), "data": rows}), name)
 
 
 def _log_figures(
     client: "MlflowClient",
     run_id: str,
     suite: Mapping[str, float],
+    series: Mapping[str, Sequence[float]],
     config: Mapping[str, Any],
-    report: AnyReport,
     timestamp: int,
 ) -> None:
     from mlflow.entities import Metric, Param
 
     metrics = [Metric(name, value, timestamp, 0) for name, value in suite.items()]
-    for name, values in report.series().items():
+    for name, values in series.items():
         metrics += [Metric(name, value, timestamp, step) for step, value in enumerate(values, start=1)]
     params = [Param(name, str(value)[:6000]) for name, value in config.items()]
     for first in range(0, max(len(metrics), len(params)), 100):
         client.log_batch(run_id, metrics[first : first + 100], params[first : first + 100])
 
 
-def _tags(report: AnyReport, folder: Path) -> dict[str, str]:
-    tags = {
-        "estimator": report.config["estimator"]["name"],
-        "round": report.config["round"],
-        "participant": report.config["participant"],
-        "scoring": report.config["scoring"]["name"],
-        "protocol_hash": report.meta.protocol_hash,
-        "protection": report.config.get("isolation", {}).get("status", "unprotected"),
-        "code_version": report.meta.code_version or report.meta.whest_version,
-        "run_folder": str(folder),
-        "command": report.meta.command,
-        "mlflow.source.name": report.meta.command,
-        **report.tags(),
-    }
-    parent, parent_id = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
-    if parent_id or parent.exists():
-        tags |= {"mlflow.parentRunId": parent_id or parent.read_text().strip(), SWEEP_JOB: folder.name}
-    return tags
-
-
-def _run_name(report: AnyReport) -> str:
-    return f"{report.config['estimator']['name']} {report.config['round']} B={report.limits.budget:.3g}"
-
-
-def _log_dataset(client: "MlflowClient", run_id: str, report: AnyReport) -> None:
+def _log_dataset(client: "MlflowClient", run_id: str, dataset: Json) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    dataset = report.config["dataset"]
     entity = Dataset(
         name=dataset["name"],
         digest=dataset["sha256"][:32],
@@ -225,8 +276,3 @@ def _log_dataset(client: "MlflowClient", run_id: str, report: AnyReport) -> None
         profile=json.dumps({key: value for key, value in dataset.items() if key.startswith("n_")}),
     )
     client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])])
-
-
-def _case_table(report: AnyReport) -> dict[str, list[Any]]:
-    rows = report.view.case_figures(report)
-    return {column: [row[column] for row in rows] for column in (rows[0] if rows else {"case": None})}

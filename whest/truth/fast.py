@@ -108,7 +108,7 @@ class Replicates:
         spread = np.maximum(self.total_squares / n - means**2, 0)
         errors = np.sqrt(spread / max(n - 1, 1))
         means[0], errors[0] = self.first_layer, 0.0
-        variance = float(np.mean(self.total_second_moment / n - means[-1] ** 2))
+        variance = max(0.0, float(np.mean(self.total_second_moment / n - means[-1] ** 2)))  # few samples: below 0
         return Truth(means.astype(np.float32), errors.astype(np.float32), variance, n * self.layout.points, n)
 
     def state(self) -> dict[str, np.ndarray]:

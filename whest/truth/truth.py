@@ -21,6 +21,9 @@ SampleCount = Annotated[int, Field(ge=2, le=MOST_SAMPLES)]
 StandardError = Annotated[float, Field(ge=1e-6, le=1)]
 """Root mean square over the final layer. Below 1e-6 the rounding of float32 would be the limit."""
 
+NOISE_BELOW_ZERO = 6
+"""How many error bars a mean of corrected samples may lie below 0."""
+
 MEASURED_SAMPLES = 1000
 """The fewest independent samples whose error bar may stop the sampling."""
 
@@ -51,6 +54,21 @@ class Truth:
         if np.isnan(self.standard_errors[-1]).any():  # the reference's samples are independent
             return self.avg_variance / self.n_samples
         return float(np.mean(np.square(self.standard_errors[-1], dtype=np.float64)))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a ReLU can have these means: none is below 0, or not by more than its noise.
+
+        Replicates are corrected by a control variate, which is right on average. So the sampled mean of a neuron that
+        is almost never on can be below 0. Two replicates that happen to agree have a very small error bar: the layer's
+        error bar and that of plain sampling bound it from below. Plain samples are never below 0.
+        """
+        if self.n_replicates is None:
+            return bool((self.means >= 0).all())
+        errors = np.nan_to_num(self.standard_errors.astype(np.float64))
+        layer = np.sqrt(np.mean(np.square(errors), axis=1, keepdims=True))
+        plain = math.sqrt(max(self.avg_variance, 0.0) / self.n_samples)
+        return bool((self.means >= -NOISE_BELOW_ZERO * np.maximum(np.maximum(errors, layer), plain)).all())
 
 
 class Running(Protocol):

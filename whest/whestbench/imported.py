@@ -42,10 +42,6 @@ class ImportedView(WhiteboxView):
 
     files: ClassVar[tuple[str, ...]] = ()
 
-    def case_figures(self, report: Any) -> list[Json]:
-        names = ("mlp_name", "adjusted_final_layer_score", "final_layer_mse", "all_layers_mse", "flops_used")
-        return [{name: row[name] for name in names} for row in report.document["results"]["per_mlp"]]
-
 
 VIEW = ImportedView()
 
@@ -67,14 +63,6 @@ class ImportedReport(Report[Any, ImportedScore]):
 
     def results(self) -> ImportedResults:
         return self.document["results"]
-
-    def series(self) -> dict[str, Sequence[float]]:
-        return {"layer_mse": [mse for mse in self.document["results"]["per_layer_mse"] if mse is not None]}
-
-    def tags(self) -> dict[str, str]:
-        origin = self.document["imported"]
-        tags = {"imported": ORIGIN, "imported_sha256": origin["sha256"], "imported_from": origin["from"]}
-        return tags | ({"disagrees": "; ".join(self.problems)[:5000]} if self.problems else {})
 
 
 def import_report(report: PeerReport, problems: Sequence[str], participant: str | None, command: str) -> ImportedReport:

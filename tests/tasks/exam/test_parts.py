@@ -9,18 +9,37 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whest.cases.exam import Candidate, Entry, Promotion, Question
+from tests.support.exam_cases import cases
+from whest.cases.exam import Candidate, Code, Entry, Promotion, Question
 from whest.errors import ConfigError
+from whest.scoring.ari import AriRule
 from whest.tasks.exam.allowance import WallClock, affordable, steps_by_call
 from whest.tasks.exam.material import ExamData
 from whest.tasks.exam.process.bundle import Bundle, BundleError, gzipped_size, pack, unpack
 from whest.tasks.exam.puzzles import EXAMINED, FAMILIES, TRAINED, VALIDATED, demo_questions, demo_text
 from whest.tasks.exam.questions import PREFIX_BYTES, load_questions, mask_earlier, read_questions, write_questions
 from whest.tasks.exam.recipe import Recipe, graded_candidate
+from whest.tasks.exam.report import ExamReport
+from whest.tasks.exam.view import VIEW
 
 steady = settings(deadline=None, derandomize=True)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 DEMO = ExamData(seed=0, n_questions=100, n_validation=8, n_text_bytes=4096, exam=None, text=None, validation=None)
+
+
+# --- the report ---
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"), [("INFRASTRUCTURE", "must be run again: why"), ("LEARNER_ERROR", "the estimator failed")]
+)
+def test_a_failure_of_ours_does_not_blame_the_estimator(outcome: Code, said: str) -> None:
+    asked = tuple(cases([True, outcome]))
+    score = AriRule().score_exam(asked)
+    problem = ExamReport("score", None, {}, None, asked, score, VIEW, False).problem  # type: ignore[arg-type]
+    assert problem is not None
+    assert said in problem
+    assert ("estimator" in problem) == (outcome == "LEARNER_ERROR")
 
 
 # --- questions ---

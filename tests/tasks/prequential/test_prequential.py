@@ -36,7 +36,7 @@ from whest.tracking.runs import NoTracking
 def report_in(folder: Path, task: Prequential) -> Any:
     folder.mkdir(parents=True, exist_ok=True)
     notes = {"round": "bytes", "seed": 1337, "participant": task.estimator.name}
-    return run(Experiment(task, RULE, NoTracking(folder), notes, "test", {}), folder)
+    return run(Experiment(task, RULE, NoTracking(folder), notes, "test", {}, figures=True, page=True), folder)
 
 
 @pytest.fixture(scope="module")

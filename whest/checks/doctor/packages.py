@@ -1,6 +1,5 @@
 """Checks of Python, of the required packages and of the optional ones."""
 
-import importlib.util
 import os
 import platform
 import shutil
@@ -11,17 +10,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from whest.checks.finding import Finding
+from whest.config.extras import EXTRAS, Extra, can_import, installing
 
 NEEDED_PYTHON = (3, 11)
 INSTALL = "make setup, or pip install -c constraints.txt -e ."
-EXTRAS = {
-    "ray": ("ray", "hydra/launcher=ray sweeps over a cluster", "make launchers"),
-    "submitit": ("submitit", "hydra/launcher=slurm sweeps on SLURM", "make launchers"),
-    "joblib": ("joblib", "hydra/launcher=cores sweeps on this machine's cores", "make launchers"),
-    "optuna": ("optuna", "hydra/sweeper=tune searches for knobs", "make launchers"),
-    "huggingface_hub": ("huggingface_hub", "dataset=hub reads published datasets", "pip install huggingface_hub"),
-}
-"""Optional packages: the module, its use, how to install it."""
 
 
 def check_python() -> Finding:
@@ -62,12 +54,13 @@ def _is_installed(name: str) -> bool:
     return True
 
 
+def _state(name: str, extra: Extra) -> str:
+    return "installed" if can_import(extra) else f"absent ({installing(name)})"
+
+
 def check_options(peer: Path) -> list[Finding]:
     """Optional packages and programs. Only some commands need them, so a missing one is no problem."""
-    found = [
-        Finding(name, "ok", f"{'installed' if importlib.util.find_spec(module) else f'absent ({remedy})'}: {use}")
-        for name, (module, use, remedy) in EXTRAS.items()
-    ]
+    found = [Finding(name, "ok", f"{_state(name, extra)}: {extra.use}") for name, extra in EXTRAS.items()]
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or os.environ.get("CHROMIUM")
     found.append(Finding("Chromium", "ok", f"{browser or 'absent (make system-deps)'}: tests and pictures of pages"))
     is_installed = (peer / "bin" / "python").exists()

@@ -6,12 +6,11 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
-
 from whest.checks.finding import Finding
 from whest.config.settings import CACHES
 from whest.errors import WhestError
 from whest.tracking.runs import SQLITE, MlflowTracking, Tracking
+from whest.truth.cache import read_entry
 
 LEAST_FREE, LITTLE_FREE = 200e6, 2e9
 """In bytes. Below the first, a run can fail while it writes; below the second, the space will soon be used up."""
@@ -64,7 +63,7 @@ def check_caches(outputs: Path) -> list[Finding]:
 def _judge_cache(name: str, files: list[Path], holds_truth: bool) -> Finding:
     size = sum(path.stat().st_size for path in files)
     detail = f"{size / 1e6:.1f} MB in {len(files)} files"
-    bad = [path.name for path in files if holds_truth and path.suffix == ".npz" and not _is_readable(path)]
+    bad = [path.name for path in files if holds_truth and path.suffix == ".npz" and read_entry(path) is None]
     remedy = "python -m whest job=clean empties it; whest makes the files again when it needs them"
     if bad:
         damaged = f"{detail}, {len(bad)} of them damaged ({bad[0]}): they will be drawn again"
@@ -72,15 +71,6 @@ def _judge_cache(name: str, files: list[Path], holds_truth: bool) -> Finding:
     return (
         Finding(name, "warn", f"{detail}, which is much", remedy) if size > LARGE_CACHE else Finding(name, "ok", detail)
     )
-
-
-def _is_readable(path: Path) -> bool:
-    """Whether an entry can be opened. Its digest is checked when it is used."""
-    try:
-        with np.load(path, allow_pickle=False) as entry:
-            return bool(entry.files)
-    except Exception:
-        return False
 
 
 def check_store(tracking: Tracking) -> Finding:

@@ -126,6 +126,7 @@ def _of_a_dataset(header: Header) -> dict[str, object]:
     own = {
         "total_n_mlps": stated.total_n_mlps,
         "seed": stated.seed,
+        "root_seed": stated.root_seed,
         "split": stated.split,
         "config": stated.config,
         "sampler": stated.sampler,

@@ -54,6 +54,8 @@ class Stated:
     config: Name = "default"
     backend: str | None = None
     seed: Annotated[int, Field(ge=0, lt=2**128)] | None = None
+    root_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    """The seed from which whest drew the MLPs' own seeds; None if they were given one by one."""
     sampler: str | None = None
     standard_error: Annotated[float, Field(gt=0)] | None = None
     """The standard error at which sampling stopped for every MLP; None if a number of samples was set."""
@@ -163,6 +165,9 @@ def parse_header(document: Document, path: Path) -> Header:
 def check_schema(document: Document, allowed: tuple[str, ...], path: Path) -> None:
     version = document.get("schema_version")
     if version not in allowed:
+        block = document.get("seed_protocol")
+        if isinstance(block, dict) and "version" in block and block["version"] not in VERSIONS:
+            _protocol(block, path)  # a file of an old protocol is told so, whatever its schema
         raise refused(
             path,
             f"schema_version is {version!r}, this whest reads {' and '.join(allowed)} here",

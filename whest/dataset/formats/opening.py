@@ -16,6 +16,7 @@ from whest.dataset.formats.npz import METADATA_LIMIT, NpzReader, read_npz_metada
 from whest.dataset.formats.parquet import ParquetReader, find_shards, find_splits
 from whest.dataset.formats.places import own_file
 from whest.dataset.formats.split import StoredSplit
+from whest.errors import ConfigError
 from whest.files import read_bounded
 
 METADATA = "metadata.json"
@@ -54,6 +55,8 @@ def _directory_document(path: Path) -> Document:
         document = parse_json(read_bounded(own_file(path, path / METADATA), METADATA_LIMIT).decode(), path)
     except FileNotFoundError:
         raise refused(path, f"it has no {METADATA}, so it is not a dataset", "Give the folder that holds it") from None
+    except ConfigError:
+        raise
     except (OSError, ValueError) as error:
         raise refused(path, f"{METADATA} can't be read ({error})", "Restore the file or bake it again") from None
     found = find_splits(path)

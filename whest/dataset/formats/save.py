@@ -208,6 +208,8 @@ def _document(dataset: Dataset, provenance: Provenance, part: Part) -> dict[str,
     }
     if version == "2.0":
         document["seed"] = dataset.seed
+    elif dataset.seed is not None:  # `seed` is the reference's key, and only for protocol 2.0
+        document["root_seed"] = dataset.seed
     if not part.is_whole:
         document |= {"is_partial": True, "mlp_range": [part.start, part.end], "total_n_mlps": part.total}
     return document

@@ -147,7 +147,6 @@ def _checked(cells: Cells, header: Header, index: int) -> Record:
         array = getattr(cells, name)
         require(array.shape == shape, f"{name} has shape {array.shape}, metadata says {shape}")
         require(bool(np.isfinite(array).all()), f"{name} has NaN or infinite values")
-    require(bool((cells.all_layer_means >= 0).all()), "all_layer_means has values below 0, but a ReLU has none")
     require(bool(0 <= cells.avg_variance < np.inf), f"avg_variance is {cells.avg_variance}")
     same = np.array_equal(cells.final_means, cells.all_layer_means[-1])
     require(same, "final_means differ from the last row of all_layer_means")
@@ -161,6 +160,7 @@ def _checked(cells: Cells, header: Header, index: int) -> Record:
     require(not known or bool((np.isfinite(errors) & (errors >= 0)).all()), "standard_errors are not all 0 or more")
     require(truth.n_samples >= 1, f"n_samples is {truth.n_samples}")
     require(truth.n_replicates is None or truth.n_replicates >= 2, f"n_replicates is {truth.n_replicates}")
+    require(truth.is_possible, "all_layer_means has values below 0 by more than their noise, but a ReLU has none")
     row = Row(index, cells.mlp_seed, cells.mlp_name, streams, truth)
     return Record(row, cells.weights, cells.sampling_budget_breakdown)
 

@@ -14,6 +14,7 @@
     root.dataset.theme = isDark() ? "light" : "dark";
     try { localStorage.setItem("whest-theme", root.dataset.theme); } catch { /* a sandboxed frame can't store it */ }
     name();
+    document.dispatchEvent(new Event("whest-theme"));
   });
 
   const compare = (isNumeric) => (a, b) =>
@@ -34,6 +35,32 @@
     body.append(...rows);
   };
   for (const header of document.querySelectorAll("thead th")) {
-    header.querySelector("button").addEventListener("click", () => sort(header));
+    header.querySelector("button")?.addEventListener("click", () => sort(header));
+  }
+
+  for (const choice of document.querySelectorAll(".choice")) {
+    const label = choice.querySelector("label");
+    const select = label.querySelector("select");
+    const options = [...choice.children].filter((child) => child.className === "option");
+    const show = () => options.forEach((option, i) => { option.hidden = i !== select.selectedIndex; });
+    label.hidden = false;
+    select.addEventListener("change", show);
+    show();
+  }
+
+  const select = (element) => {
+    const range = document.createRange();
+    range.selectNodeContents(element);
+    window.getSelection().removeAllRanges();
+    window.getSelection().addRange(range);
+  };
+  for (const copy of document.querySelectorAll("button.copy")) {
+    const text = copy.nextElementSibling;
+    copy.hidden = false;
+    copy.addEventListener("click", async () => {
+      try { await navigator.clipboard.writeText(text.textContent); copy.textContent = "Copied"; }
+      catch { select(text); copy.textContent = document.execCommand("copy") ? "Copied" : "Selected: press Ctrl+C"; }
+      setTimeout(() => { copy.textContent = "Copy"; }, 2000);
+    });
   }
 })();

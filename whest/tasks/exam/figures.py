@@ -1,13 +1,16 @@
 """Pictures of an exam run, drawn from its report.json."""
 
-from matplotlib.axes import Axes
+from typing import TYPE_CHECKING
 
 from whest.document import Json
-from whest.page.charts import literal
+from whest.page.drawing import literal
 from whest.page.palette import ACCENT, ALARM, INK, MUTED
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-def draw_families(axes: Axes, results: Json) -> None:
+
+def draw_families(axes: "Axes", results: Json) -> None:
     """The share of right answers by family, the best on top."""
     families = results["families"]
     names = sorted(families, key=lambda name: families[name]["right"] / families[name]["asked"])
@@ -19,7 +22,7 @@ def draw_families(axes: Axes, results: Json) -> None:
     axes.set(xlabel="right answers (%)", xlim=(0, 118))
 
 
-def draw_losses(axes: Axes, results: Json) -> None:
+def draw_losses(axes: "Axes", results: Json) -> None:
     """Bits per byte of batches before their update. Dashed lines are candidates; the solid one was graded."""
     steps, bits = zip(*results["training"]["losses"], strict=True)
     axes.plot(steps, bits, color=ACCENT, marker=".", markersize=3, linewidth=1)

@@ -5,12 +5,10 @@ from datetime import datetime
 
 from whest.document import Json
 from whest.notation import figure
-from whest.page.blocks import Block, Cell, Fact, Gauge, Picture, Table, Text
-from whest.page.charts import new_figure
-from whest.page.failures import failure_blocks
+from whest.page.blocks import Axis, Bar, Bars, Block, Cell, Chart, Fact, Gauge, Guide, Series, Table, Text
+from whest.page.failures import failure_blocks, output_blocks
 from whest.page.flops import flop_blocks
 from whest.page.run import PageParts
-from whest.tasks.exam.figures import draw_families, draw_losses
 
 MAX_ROWS = 1000
 
@@ -28,14 +26,15 @@ def page_parts(document: Json) -> PageParts:
         facts=_facts(results),
         gauges=_gauges(document),
         sections={
-            "By family": [_family_picture(results)] if rows else [],
+            "Failures": failure_blocks(rows),
+            "By family": [_family_bars(results)] if rows else [],
             "Training": _training_blocks(results),
             "Candidates": _candidate_blocks(results),
             "Where the FLOPs went": flop_blocks(results, max(results["training_steps"], 1), "FLOPs per update")
             if results["training_flops"]
             else [],
             "Questions": _question_blocks(rows),
-            "Failures and output": failure_blocks(rows),
+            "Output": output_blocks(rows),
         },
         provenance={
             "exam": config["dataset"]["exam_sha256"][:16],
@@ -87,19 +86,19 @@ def _gauges(document: Json) -> list[Block]:
     return [Gauge("budget spent on updates", share, note=f"{results['training_flops']:.4g} FLOPs")]
 
 
-def _family_picture(results: Json) -> Picture:
-    chart, axes = new_figure()
-    draw_families(axes, results)
-    words = ", ".join(f"{name} {count['right']} of {count['asked']}" for name, count in results["families"].items())
-    return Picture(chart, f"Right answers by family: {words}.", "Right answers by family.")
+def _family_bars(results: Json) -> Bars:
+    """The share of right answers by family, the best on top."""
+    bars = [
+        Bar(name, share := count["right"] / count["asked"], f"{share:.0%} · {count['right']} of {count['asked']}")
+        for name, count in results["families"].items()
+    ]
+    return Bars(sorted(bars, key=lambda bar: -bar.value), "Right answers by family.", full=1.0)
 
 
 def _training_blocks(results: Json) -> list[Block]:
     losses = results["training"]["losses"]
     if not losses:
         return []
-    chart, axes = new_figure()
-    draw_losses(axes, results)
     words = f"Bits per byte of training text, from {losses[0][1]:.3g} to {losses[-1][1]:.3g}"
     calls = [
         [
@@ -114,7 +113,22 @@ def _training_blocks(results: Json) -> list[Block]:
         if event["event"] in ("call", "refusal")
     ]
     columns = ["call", "asked at, s", "budget", "updates", "FLOPs", "refused"]
-    return [Picture(chart, f"{words}.", f"{words}."), Table(columns, calls, "Training calls.")]
+    return [_loss_chart(results, words), Table(columns, calls, "Training calls.")]
+
+
+def _loss_chart(results: Json, words: str) -> Chart:
+    """Bits per byte of batches before their update. Lines are candidates; the solid one was graded."""
+    steps, bits = zip(*results["training"]["losses"], strict=True)
+    candidates = [event for event in results["training"]["history"] if event["event"] == "candidate"]
+    guides = [_candidate_guide(event, event["number"] == results["promoted"]) for event in candidates]
+    series = Series("loss of a batch", steps, bits, "line")
+    y = Axis("bits per byte of training text", low=0.0)
+    return Chart(Axis("update", is_integer=True), y, [series], f"{words}.", f"{words}.", guides, size="wide")
+
+
+def _candidate_guide(event: Json, is_graded: bool) -> Guide:
+    name = f"candidate {event['number']}{' (graded)' if is_graded else ''}"
+    return Guide(name, event["steps"], colour="alarm" if is_graded else "muted", is_dashed=not is_graded)
 
 
 def _left(event: Json) -> str:

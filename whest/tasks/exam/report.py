@@ -26,8 +26,10 @@ class ExamReport(Report[ExamCase, ExamScore]):
     def has_errors(self) -> bool:
         return any(case.failure is not None and case.failure.code not in EARNED for case in self.cases)
 
-    def series(self) -> dict[str, Sequence[float]]:
-        return {"training_bits_per_byte": [bits for _, bits in self.sitting.losses]}
+    @property
+    def problem(self) -> str | None:
+        invalid = self.score.invalid
+        return super().problem if invalid is None else f"the run is invalid and must be run again: {invalid}"
 
     def results(self) -> Json:
         sitting = self.sitting
@@ -90,7 +92,7 @@ def _case_json(case: ExamCase, scored: QuestionMeasures, reveal: bool) -> Json:
         }
     if case.failure is not None:
         row |= {
-            "error": {"message": case.failure.message, "details": {}},
+            "error": {"message": case.failure.message, "details": {}, "exception": None},
             "error_code": case.failure.code,
             "traceback": case.failure.traceback or case.failure.message,
         }

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from rich.markup import escape
 
+from whest.config.commands import board_command
 from whest.display.view import View
 from whest.document import Json
 from whest.files import write_atomically
@@ -67,10 +68,10 @@ class ExamView(View[ExamReport]):
             lines.append(f"  {first.code}: {escape(first.message)}")
         return lines
 
-    def next_step(self, report: ExamReport) -> str | None:
-        if report.has_errors or not report.cases:
+    def next_step(self, report: ExamReport, is_tracked: bool) -> str | None:
+        if report.has_errors or not report.cases or not is_tracked:
             return None
-        return f"python -m whest job=leaderboard leaderboard={report.config['scoring']['name']}"
+        return board_command(report.meta.command, report.config["scoring"]["name"], report.meta.protocol_hash)
 
     def case_table(self, report: ExamReport) -> tuple[Sequence[str], list[Sequence[str]]]:
         shown: list[Sequence[str]] = []
@@ -80,9 +81,13 @@ class ExamView(View[ExamReport]):
             shown.append([*map(escape, [*marks, *texts]), row.get("error_code", "")])
         return ["question", "family", "", *["prefix", "answer", "given"] * report.reveal, "failure"], shown
 
-    def case_figures(self, report: ExamReport) -> list[Json]:
+    def series(self, document: Json) -> dict[str, Sequence[float]]:
+        losses = document["results"]["training"]["losses"]
+        return {"training_bits_per_byte": [bits for _, bits in losses if bits is not None]}
+
+    def case_figures(self, document: Json) -> list[Json]:
         left_out = ("error", "traceback", "prefix")
-        rows = report.to_json()["results"]["per_case"]
+        rows = document["results"]["per_case"]
         return [
             {name: row[name] for name in row if name not in left_out} | {"error_code": row.get("error_code", "")}
             for row in rows

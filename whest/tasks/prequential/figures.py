@@ -1,13 +1,15 @@
 """Pictures of a prequential run: the online loss, and bits per byte against FLOPs."""
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import EngFormatter
 
 from whest.document import Json
 from whest.page.palette import ACCENT, ALARM, MUTED
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 UNIFORM = 8.0
 MOST_POINTS = 600
@@ -20,15 +22,23 @@ def online_bits(results: Json) -> np.ndarray:
     return losses / math.log(2)
 
 
-def draw_online_loss(axes: Axes, results: Json) -> None:
-    """The loss of each batch, and the mean so far, which is the code length."""
+def online_curve(results: Json) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bytes read, bits per byte of that batch, and their mean so far, thinned to what a screen can show."""
     bits = online_bits(results)
     places = (np.arange(len(bits)) + 1) * results["online"]["batch_bytes"]
     so_far = np.cumsum(np.nan_to_num(bits, nan=2 * UNIFORM)) / np.arange(1, len(bits) + 1)
     shown = _thinned(len(bits))
+    return places[shown], bits[shown], so_far[shown]
+
+
+def draw_online_loss(axes: "Axes", results: Json) -> None:
+    """The loss of each batch, and the mean so far, which is the code length."""
+    from matplotlib.ticker import EngFormatter
+
+    places, bits, so_far = online_curve(results)
     axes.axhline(UNIFORM, color=ALARM, linestyle="--", linewidth=0.8, label="uniform")
-    axes.plot(places[shown], bits[shown], color=MUTED, linewidth=0.7, label="each batch")
-    axes.plot(places[shown], so_far[shown], color=ACCENT, label="mean so far")
+    axes.plot(places, bits, color=MUTED, linewidth=0.7, label="each batch")
+    axes.plot(places, so_far, color=ACCENT, label="mean so far")
     axes.set(
         xlabel="bytes read", ylabel="bits per byte", ylim=(0, max(9.0, float(np.nanmax(bits, initial=0.0)) * 1.05))
     )
@@ -36,8 +46,10 @@ def draw_online_loss(axes: Axes, results: Json) -> None:
     axes.legend(frameon=False)
 
 
-def draw_bits_against_flops(axes: Axes, results: Json) -> None:
+def draw_bits_against_flops(axes: "Axes", results: Json) -> None:
     """Bits per byte of the blocks, against the FLOPs spent until the end of each."""
+    from matplotlib.ticker import EngFormatter
+
     rows = results["per_case"]
     spent = np.cumsum([row["flops_used"] for row in rows])
     axes.plot(spent, [row["bpb"] for row in rows], color=ACCENT, marker="o", markersize=3)

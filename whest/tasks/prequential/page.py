@@ -1,14 +1,14 @@
 """The page of a prequential run: the loss curve, compute, blocks, and predictions on held-out text."""
 
 from datetime import datetime
+from itertools import accumulate
 
 from whest.document import Json
 from whest.notation import figure
-from whest.page.blocks import Block, Column, Fact, Gauge, Picture, Table, Text
-from whest.page.charts import new_figure
+from whest.page.blocks import Axis, Block, Chart, Column, Fact, Gauge, Guide, Series, Table, Text
 from whest.page.flops import flop_blocks
 from whest.page.run import PageParts
-from whest.tasks.prequential.figures import draw_bits_against_flops, draw_online_loss
+from whest.tasks.prequential.figures import UNIFORM, online_curve
 
 
 def page_parts(document: Json) -> PageParts:
@@ -98,20 +98,39 @@ def figure4(value: float | None) -> str:
 
 
 def _curves(results: Json) -> list[Block]:
-    loss, loss_axes = new_figure()
-    draw_online_loss(loss_axes, results)
-    flops, flops_axes = new_figure()
-    draw_bits_against_flops(flops_axes, results)
     first, last = results["per_case"][0]["bpb"], results["per_case"][-1]["bpb"]
     words = f"from {figure(first)} bits per byte in the first block to {figure(last)} in the last"
-    return [
-        Picture(
-            loss, f"Online loss against bytes read: {words}.", f"The loss of each batch before it is learnt: {words}."
-        ),
-        Picture(
-            flops, f"Bits per byte of each block against FLOPs: {words}.", "Each block, at the FLOPs spent until then."
-        ),
-    ]
+    return [_loss_chart(results, words), _flops_chart(results, words)]
+
+
+def _loss_chart(results: Json, words: str) -> Chart:
+    """The loss of each batch, and the mean so far, which is the code length."""
+    places, bits, so_far = online_curve(results)
+    return Chart(
+        Axis("bytes read"),
+        Axis("bits per byte", low=0.0),
+        [
+            Series("each batch", places.tolist(), bits.tolist(), "line", "muted", is_faint=True),
+            Series("mean so far", places.tolist(), so_far.tolist(), "line"),
+        ],
+        alt=f"Online loss against bytes read: {words}.",
+        caption=f"The loss of each batch before it is learnt: {words}.",
+        guides=[Guide("uniform", y=UNIFORM, colour="alarm")],
+    )
+
+
+def _flops_chart(results: Json, words: str) -> Chart:
+    """Bits per byte of the blocks, against the FLOPs spent until the end of each."""
+    rows = results["per_case"]
+    spent = list(accumulate(row["flops_used"] for row in rows))
+    blocks = Series("blocks", spent, [row["bpb"] for row in rows], names=[row["case_name"] for row in rows])
+    return Chart(
+        Axis("FLOPs of updates"),
+        Axis("bits per byte of a block"),
+        [blocks],
+        alt=f"Bits per byte of each block against FLOPs: {words}.",
+        caption="Each block, at the FLOPs spent until then.",
+    )
 
 
 def _examples(results: Json) -> list[Block]:

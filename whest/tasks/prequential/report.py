@@ -1,7 +1,6 @@
 """A prequential report: one row per block, the loss of every batch, and predictions on held-out text."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import cast
 
@@ -32,10 +31,6 @@ class PrequentialReport(Report[Block, PrismScore]):
         from whest.tasks.prequential.stream import online_run
 
         return list(online_run(self.cases).online_loss)
-
-    def series(self) -> dict[str, Sequence[float]]:
-        """One value per block: there are thousands of batches."""
-        return {"block_bpb": [self.block_bpb(block) for block in self.blocks]}
 
     def block_bpb(self, case: Block) -> float:
         rate = self.config["scoring"]["bad_batch_charge"] * NATS_OF_UNIFORM

@@ -74,12 +74,14 @@ class Prequential:
 
     def _blocks(self, engine: Engine, progress: Progress) -> Iterator[Block]:
         rows = self.text.train[: self.n_rows * self.context.row_length].reshape(self.n_rows, -1)
-        n_steps = self._affordable(engine)
         val = batches_of(self.text.val, engine.rows_per_step, self.context.row_length)
         first = rows[: engine.rows_per_step]
-        engine.begin(self.context.seed, first)
-        engine.probe(first, self.context.seed, with_noise=True)
-        twin_bpb = mean_bpb(engine, val, self.bad_batch_charge) if len(val) else None
+        with progress.stage(f"compiling {self.estimator.name}"):
+            n_steps = self._affordable(engine)
+            engine.begin(self.context.seed, first)
+            engine.probe(first, self.context.seed, with_noise=True)
+        with progress.stage("reading the held-out text"):
+            twin_bpb = mean_bpb(engine, val, self.bad_batch_charge) if len(val) else None
         todo = spans(self.n_rows, n_steps, engine.rows_per_step)
         kept: list[float] = []
         started = time.perf_counter()

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from rich.markup import escape
 
+from whest.config.commands import board_command
 from whest.display.view import View
 from whest.document import Json
 from whest.notation import figure, gauge
@@ -76,8 +77,10 @@ class PrequentialView(View[PrequentialReport]):
             lines.append("a reference: its work on the host isn't counted, so a board lists it but doesn't rank it")
         return lines
 
-    def next_step(self, report: PrequentialReport) -> str | None:
-        return "python -m whest job=leaderboard leaderboard=prism" if report.score.score is not None else None
+    def next_step(self, report: PrequentialReport, is_tracked: bool) -> str | None:
+        if report.score.score is None or not is_tracked:
+            return None
+        return board_command(report.meta.command, "prism", report.meta.protocol_hash)
 
     def case_table(self, report: PrequentialReport) -> tuple[Sequence[str], list[Sequence[str]]]:
         rows: list[Sequence[str]] = [
@@ -86,11 +89,15 @@ class PrequentialView(View[PrequentialReport]):
         ]
         return ("block", "bits per byte", "FLOPs", "wall s"), rows
 
-    def case_figures(self, report: PrequentialReport) -> list[Json]:
-        return [
-            {"block": case.name, "bpb": report.block_bpb(case), "flops_used": case.flops, "n_bytes": case.n_bytes}
-            for case in report.blocks
-        ]
+    def series(self, document: Json) -> dict[str, Sequence[float]]:
+        """One value per block: there are thousands of batches."""
+        rows = document["results"]["per_case"]
+        return {"block_bpb": [row["bpb"] for row in rows if row["bpb"] is not None]}
+
+    def case_figures(self, document: Json) -> list[Json]:
+        names = ("bpb", "flops_used", "n_bytes", "wall_time_s")
+        rows = document["results"]["per_case"]
+        return [{"block": row["case_name"], **{name: row[name] for name in names}} for row in rows]
 
     def save_files(self, report: PrequentialReport, folder: Path) -> None:
         save_manifest(report, folder)

@@ -1,6 +1,7 @@
 """Make the white-box task from a composed config. Every value is checked before any work starts."""
 
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from whest.config.build import Node, build_group, build_target
@@ -14,6 +15,11 @@ from whest.limits import Limits, WorkerLimits
 from whest.tasks.whitebox.task import Whitebox
 from whest.truth.cache import TruthCache
 from whest.truth.truth import refuse_idle_truth, refuse_two_aims
+
+
+def setup_seed(seed: int | None) -> int:
+    """The seed of `setup`: the same for the same run, and not the one from which `dataset=fresh` draws its networks."""
+    return int.from_bytes(sha256(f"whest setup {seed}".encode()).digest()[:4])
 
 
 def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequence[str]) -> Whitebox:
@@ -49,7 +55,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
             lam=settings.lam,
             wall_time_limit_s=settings.wall_time_limit_s,
             residual_wall_time_limit_s=settings.residual_wall_time_limit_s,
-            seed=settings.seed or 0,
+            seed=setup_seed(settings.seed),
             scratch_dir=str(folder / "scratch"),
             submission_dir=estimator.submission_dir,
         ),

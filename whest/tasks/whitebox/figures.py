@@ -4,16 +4,18 @@
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from whest.document import Json
 from whest.page.drawing import set_scale
-from whest.page.palette import ACCENT, ALARM, INK, MUTED
+from whest.page.palette import ACCENT, ALARM, MUTED
 from whest.tasks.whitebox.report import WhiteboxReport
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MAX_LINES = 60
 """With more lines, a chart would be only a dark area."""
@@ -23,27 +25,35 @@ MAX_LINES = 60
 class Answers:
     """Truth and prediction of every MLP with a valid answer, and the truth's noise in the MSE of each layer."""
 
+    names: tuple[str, ...]
     truth: Float[np.ndarray, "mlp depth width"]
     predicted: Float[np.ndarray, "mlp depth width"]
     layer_floor: Float[np.ndarray, " depth"] | None
+    inputs: Float[np.ndarray, "mlp depth width"] | None = None
+    """Each neuron's mean before the ReLU; None if it is not known."""
 
 
 def answers_of(report: WhiteboxReport) -> Answers | None:
     """The answers of a report; None if no MLP has a valid answer."""
     pairs = zip(report.cases, report.score.cases, strict=True)
-    answered = [(c.truth, c.prediction.means) for c, s in pairs if c.prediction.means is not None and not s.failed]
+    answered = [case for case, s in pairs if case.prediction.means is not None and not s.failed]
     if not answered:
         return None
+    inputs = [case.inputs for case in answered if case.inputs is not None]
     floor = np.mean([np.square(case.truth.standard_errors).mean(axis=1) for case in report.cases], axis=0)
     return Answers(
-        truth=np.stack([truth.means for truth, _ in answered]),
-        predicted=np.stack([means for _, means in answered]),
+        names=tuple(case.name for case in answered),
+        truth=np.stack([case.truth.means for case in answered]),
+        predicted=np.stack([case.prediction.means for case in answered if case.prediction.means is not None]),
         layer_floor=floor if np.isfinite(floor).all() else None,  # other programs' datasets may have no standard errors
+        inputs=np.stack(inputs) if len(inputs) == len(answered) else None,
     )
 
 
-def draw_layer_error(axes: Axes, results: Json, floor: Float[np.ndarray, " depth"] | None) -> None:
+def draw_layer_error(axes: "Axes", results: Json, floor: Float[np.ndarray, " depth"] | None) -> None:
     """Mean squared error by layer, with the noise of the truth."""
+    from matplotlib.ticker import MaxNLocator
+
     by_mlp = np.array([row["per_layer_mse"] for row in results["per_mlp"]], dtype=float)  # None becomes NaN
     layers = np.arange(1, by_mlp.shape[1] + 1)
     for row in by_mlp[:MAX_LINES]:
@@ -59,21 +69,14 @@ def draw_layer_error(axes: Axes, results: Json, floor: Float[np.ndarray, " depth
     axes.legend(frameon=False)
 
 
-def draw_layer(axes: Axes, truth: np.ndarray, predicted: np.ndarray, size: float = 2.2) -> None:
+def draw_layer(axes: "Axes", truth: np.ndarray, predicted: np.ndarray, size: float = 2.2) -> None:
     """One dot per neuron: predicted mean against true mean, with the line where they are equal."""
     low, top = min(float(truth.min()), float(predicted.min())), max(float(truth.max()), float(predicted.max()))
     axes.plot([low, top], [low, top], color=MUTED, linewidth=0.8)
     axes.plot(truth, predicted, "o", markersize=size, color=ACCENT, alpha=0.4, markeredgewidth=0)
 
 
-def draw_layer_residual(axes: Axes, truth: np.ndarray, predicted: np.ndarray) -> None:
-    """The difference of prediction and truth, which is too small to see in the other chart."""
-    axes.axhline(0, color=INK, linewidth=0.8)
-    axes.plot(truth, predicted - truth, "o", markersize=2.6, color=ACCENT, alpha=0.4, markeredgewidth=0)
-    axes.set(xlabel="true mean", ylabel="prediction − truth")
-
-
-def draw_final_layer(axes: Axes, answers: Answers | None) -> None:
+def draw_final_layer(axes: "Axes", answers: Answers | None) -> None:
     """Every final-layer neuron of every MLP with a valid answer."""
     axes.set(xlabel="true mean", ylabel="predicted mean")
     if answers is None:

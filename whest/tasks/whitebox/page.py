@@ -3,17 +3,20 @@
 from datetime import datetime
 
 from whest.document import Json, case_score, has_failed
-from whest.notation import figure, plus_minus
-from whest.page.blocks import Block, Cell, Column, Fact, Gauge, Picture, Table, Text
-from whest.page.charts import new_figure
-from whest.page.drawing import draw_case_scores
-from whest.page.failures import failure_blocks, failure_words
+from whest.notation import count, figure, plus_minus
+from whest.page.blocks import Block, Cell, Column, Fact, Gauge, Table, Text
+from whest.page.cases import case_chart
+from whest.page.failures import failure_blocks, failure_words, output_blocks
 from whest.page.flops import flop_blocks, percent
 from whest.page.run import PageParts
 from whest.tasks.whitebox.answers import answer_blocks
-from whest.tasks.whitebox.figures import Answers, draw_layer_error
+from whest.tasks.whitebox.figures import Answers
+from whest.tasks.whitebox.layers import layer_chart
+from whest.tasks.whitebox.predictions import PREDICTIONS_FILE
 
 MAX_ROWS = 1000
+LEVEL = 1.25
+"""The largest ratio of errors, either way, that is called level."""
 
 FAILED = {
     "whest": "A failed MLP gets the score of all zeros, with multiplier 1.",
@@ -37,13 +40,15 @@ def page_parts(document: Json, answers: Answers | None = None) -> PageParts:
         facts=_facts(document) if results["score"] is not None else [],
         gauges=_gauge(document),
         sections={
+            "Failures": failure_blocks(rows),
             "Error": _error_blocks(results, answers) if rows and results["per_layer_mse"] else [],
             "Where the FLOPs went": flop_blocks(results, len(rows), "FLOPs per MLP") if rows else [],
             "Prediction against truth": answer_blocks(answers) if answers else [],
             "MLPs": [_mlp_table(document)] if rows else [],
-            "Failures and output": failure_blocks(rows),
+            "Output": output_blocks(rows),
         },
         provenance={"isolation": ISOLATION[config["isolation"]["worker"]]},
+        files=(PREDICTIONS_FILE,),
     )
 
 
@@ -51,8 +56,9 @@ def _subtitle(document: Json) -> str:
     config, n_done = document["run_config"], len(document["results"]["per_mlp"])
     started = datetime.fromisoformat(document["run_meta"]["run_started_at_utc"])
     return (
-        f"{n_done} MLPs of {config['width']}×{config['depth']} · {config['round']} · "
-        f"budget {config['flop_budget']:.3g} FLOPs, λ {config['lambda_flops_per_second']:.3g} · "
+        f"{count(n_done, 'MLP')} of {config['width']}×{config['depth']} · {config['round']} · "
+        f"budget {config['flop_budget']:.3g} FLOPs, "
+        f"λ {config['lambda_flops_per_second']:.3g}{lambda_words(config)} · "
         f"{started:%-d %B %Y, %H:%M} UTC"
     )
 
@@ -64,13 +70,13 @@ def _notices(document: Json) -> list[Block]:
     if "imported" in document:
         notices += _import_notices(document["imported"])
     if document["run_meta"]["status"] == "interrupted":
-        done = len(results["per_mlp"])
-        notices.append(Text(f"Interrupted after {done} of {n_asked} MLPs: all figures are over these.", "warn"))
+        done, asked = len(results["per_mlp"]), count(n_asked, "MLP")
+        notices.append(Text(f"Interrupted after {done} of {asked}: all figures are over these.", "warn"))
     if results["n_failed_mlps"]:
         words = failure_words(results["failure_breakdown"])
         notices.append(
             Text(
-                f"{results['n_failed_mlps']} of {len(results['per_mlp'])} MLPs failed ({words}). "
+                f"{results['n_failed_mlps']} of {count(len(results['per_mlp']), 'MLP')} failed ({words}). "
                 f"{FAILED.get(document['run_config']['scoring']['name'], '')}",
                 "bad",
             )
@@ -92,7 +98,7 @@ def _note(results: Json) -> str:
         return "No MLP was finished, or a figure is not finite."
     error = results.get("score_se", results.get("adjusted_final_layer_score_se"))
     spread = "± one standard error" if error is not None else "no error bar, because there is only one MLP"
-    return f"mean over {len(results['per_mlp'])} MLPs, {spread}"
+    return f"mean over {count(len(results['per_mlp']), 'MLP')}, {spread}"
 
 
 def _facts(document: Json) -> list[Fact]:
@@ -108,14 +114,25 @@ def _facts(document: Json) -> list[Fact]:
     ]
     ratio = results.get("ratio_to_sampling")
     if ratio is not None:
-        words = "better than" if ratio < 1 else "worse than"
-        facts.append(Fact("against sampling", f"{ratio:.3g}×", f"{words} plain sampling with the same compute"))
+        facts.append(Fact("against sampling", f"{ratio:.3g}×", f"{against_sampling(ratio)} with the same compute"))
     walls = [row["wall_time_s"] for row in results["per_mlp"]]
     compiled = f"compiled in {results['compile_time_s']:.2g} s"
     facts.append(Fact("time", f"{sum(walls) / len(walls):.3g} s per MLP", compiled))
     failed = results["n_failed_mlps"]
     facts.append(Fact("failed MLPs", f"{failed} of {len(walls)}", "", "bad" if failed else "plain"))
     return facts
+
+
+def lambda_words(config: Json) -> str:
+    """What to know of λ beside its value. Older reports don't tell."""
+    return "" if config.get("lambda_has_effect", True) else " (no effect: traced, so no residual time)"
+
+
+def against_sampling(ratio: float) -> str:
+    """The ratio in words. Over a few MLPs two samplers of one variance differ by a quarter."""
+    if 1 / LEVEL <= ratio <= LEVEL:
+        return "level with plain sampling"
+    return f"{'better' if ratio < 1 else 'worse'} than plain sampling"
 
 
 def _rule_facts(results: Json) -> list[Fact]:
@@ -147,32 +164,7 @@ def _gauge(document: Json) -> list[Block]:
 
 
 def _error_blocks(results: Json, answers: Answers | None) -> list[Block]:
-    by_layer, layer_axes = new_figure()
-    floor = answers.layer_floor if answers is not None else None
-    draw_layer_error(layer_axes, results, floor)
-    by_mlp, mlp_axes = new_figure()
-    draw_case_scores(mlp_axes, results)
-    mses = results["per_layer_mse"]
-    by_case = case_score(results)
-    field, label = by_case["field"], by_case["label"]
-    parts = [row[field] for row in results["per_mlp"] if row[field] is not None]
-    low, high = min(parts, default=None), max(parts, default=None)
-    noise = results["truth_floor_mse"]
-    hidden = [f"{mse:.1e} at layer {i}" for i, mse in enumerate(mses, 1) if mse and mse < layer_axes.get_ylim()[0]]
-    below = f" Below the axis: {', '.join(hidden)}." if hidden else ""
-    return [
-        Picture(
-            by_layer,
-            f"Mean squared error by layer: {figure(mses[0])} at layer 1, {figure(mses[-1])} at layer {len(mses)}; "
-            f"the truth's noise is {figure(noise)} at the last.",
-            f"Error by layer, one grey line per MLP. The truth's noise adds {figure(noise)} to the last layer.{below}",
-        ),
-        Picture(
-            by_mlp,
-            f"{label} of {len(results['per_mlp'])} MLPs in order, from {figure(low)} to {figure(high)}.",
-            f"Each MLP's {label}, from {figure(low)} to {figure(high)}.",
-        ),
-    ]
+    return [layer_chart(results, answers.layer_floor if answers is not None else None), case_chart(results)]
 
 
 def _mlp_table(document: Json) -> Table:

@@ -25,8 +25,16 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
     def has_errors(self) -> bool:
         return any(case.prediction.failure is not None for case in self.cases)
 
-    def series(self) -> dict[str, Sequence[float]]:
-        return {"layer_mse": self.score.per_layer_mse}
+    @property
+    def never_ran(self) -> bool:
+        return bool(self.cases) and all(_failed_in_setup(case) for case in self.cases)
+
+    @property
+    def problem(self) -> str | None:
+        failure = next((case.prediction.failure for case in self.cases if case.prediction.failure is not None), None)
+        if not self.never_ran or failure is None:
+            return super().problem
+        return "\n".join(["the estimator could not be set up, so no MLP was run", *failure.lines])
 
     def results(self) -> WhiteboxFindings:
         timings = [case.prediction.timing for case in self.cases]
@@ -42,6 +50,10 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
                 _case_json(case, scored, self.limits) for case, scored in zip(self.cases, self.score.cases, strict=True)
             ],
         }
+
+
+def _failed_in_setup(case: WhiteboxCase) -> bool:
+    return case.prediction.failure is not None and case.prediction.failure.code == "SETUP_ERROR"
 
 
 def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> MlpRow:
@@ -77,11 +89,13 @@ def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> MlpR
 def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> str:
     """Why a case without an exception counts as failed."""
     prediction, timing = case.prediction, case.prediction.timing
-    was = "it was not run" if prediction.refused else "its answer doesn't count"
+    was = "it has no answer" if prediction.means is None else "its answer doesn't count"
+    was = "it was not run" if prediction.refused else was
+    spent = "was stopped at" if prediction.means is None and not prediction.refused else "costs"
+    flops, budget = prediction.cost.flops, limits.budget
+    next_one = "" if flops > budget else ", and its next operation goes over it"
     reasons = {
-        "budget_exhausted": f"it costs {prediction.cost.flops:.6g} FLOPs, the budget is {limits.budget:.6g}"
-        if prediction.cost.flops > limits.budget
-        else f"it was stopped at {prediction.cost.flops:.6g} FLOPs: its next operation goes over {limits.budget:.6g}",
+        "budget_exhausted": f"it {spent} {flops:.6g} FLOPs, the budget is {budget:.6g}{next_one}",
         "time_exhausted": f"it took {timing.wall_time_s:.4g} s, the limit is {limits.wall_time_limit_s} s",
         "residual_wall_time_exhausted": f"{timing.residual_wall_time_s:.4g} s of residual time are over the limit of "
         f"{limits.residual_wall_time_limit_s} s",
@@ -95,7 +109,12 @@ def _explain_flags(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> 
 def _failure_json(failure: Failure) -> Json:
     details = asdict(failure.shape) if failure.shape is not None else {}
     return {
-        "error": {"message": failure.message, "details": details},
+        "error": {
+            "message": failure.message,
+            "details": details,
+            "exception": failure.exception,
+            "where": failure.where,
+        },
         "error_code": failure.code,
         "traceback": failure.traceback or failure.message,
     }

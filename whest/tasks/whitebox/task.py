@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from whest.cases.prediction import Failure
 from whest.cases.whitebox import WhiteboxCase
 from whest.dataset.dataset import Dataset
 from whest.dataset.row import Row
 from whest.dataset.suite import FOLDER as SUITES
 from whest.document import Json
+from whest.errors import JobFailedError
 from whest.estimator.contract import SetupContext
 from whest.estimator.spec import EstimatorSpec
 from whest.isolation.choose import Isolation, describe_protection, open_runner
@@ -21,10 +24,14 @@ from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.whitebox import WhiteboxRule, WhiteboxScore
 from whest.tasks.whitebox.baseline import flops_per_sample, peer_flops_per_sample
+from whest.tasks.whitebox.neurons import input_means
 from whest.tasks.whitebox.report import WhiteboxReport
 from whest.tasks.whitebox.view import VIEW
 from whest.truth.cache import TruthCache, watched_truth
 from whest.truth.truth import Truth, TruthSampler, describe_sampler
+
+NOT_IMPORTED = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
+"""An estimator's errors that end the run before truth is drawn. Others are scored, as zeros, which needs the truth."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +56,19 @@ class Whitebox:
         return self.isolation.require
 
     def cases(self, progress: Progress) -> Iterator[WhiteboxCase]:
-        """One case per MLP, as each is finished."""
+        """One case per MLP, as each is finished. The estimator is traced before any truth is drawn."""
+        compiling = progress.stage(f"compiling {self.estimator.name}")
         with self._runner() as runner:
+            with progress.stage(f"tracing {self.estimator.name}"):
+                failure = runner.prepare()
             for row in progress.each(self.dataset.rows, f"{self.estimator.name} on {self.dataset.name}"):
                 mlp = self.dataset.mlp(row)
-                truth, drawn_in_s = self._truth(row, mlp, progress)
-                prediction = runner.predict(mlp)
-                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections)
+                truth, drawn_in_s = self._truth(row, mlp, failure, progress)
+                with compiling:
+                    prediction = runner.predict(mlp)
+                compiling = nullcontext()
+                inputs = input_means(mlp.weights, truth.means)
+                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections, inputs)
 
     def score(self, rule: WhiteboxRule, cases: Sequence[WhiteboxCase]) -> WhiteboxScore:
         return rule.score(cases, self.limits, self.sample_price)
@@ -107,13 +120,16 @@ class Whitebox:
         compiled = self.outputs / "cache" / "xla"
         return open_runner(self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled)
 
-    def _truth(self, row: Row, mlp: MLP, progress: Progress) -> tuple[Truth, float | None]:
+    def _truth(self, row: Row, mlp: MLP, failure: Failure | None, progress: Progress) -> tuple[Truth, float | None]:
         """The truth and the seconds it took: from the dataset, from the cache (both None), or drawn now."""
         if row.truth is not None and not self.sampler.resample:
             return row.truth, None
         found = self.cache.find(self.sampler, mlp)
         if found is not None:
             return found, None
+        if failure is not None and failure.message.startswith(NOT_IMPORTED):
+            sentence = f"estimator={self.estimator.name} can't be imported, so no truth was drawn"
+            raise JobFailedError("\n".join([sentence, *failure.lines]))
         started = time.perf_counter()
         drawn = watched_truth(self.cache, self.sampler, mlp, progress)
         return drawn, time.perf_counter() - started

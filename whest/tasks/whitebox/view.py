@@ -6,9 +6,10 @@ from typing import ClassVar
 
 from rich.markup import escape
 
+from whest.config.commands import compare_command
 from whest.display.view import View
-from whest.document import Json
-from whest.notation import figure, gauge, plus_minus
+from whest.document import Json, has_failed
+from whest.notation import count, figure, gauge, plus_minus
 from whest.page.drawing import Draw, draw_case_scores
 from whest.page.run import PageParts
 from whest.report import Row
@@ -16,7 +17,7 @@ from whest.scoring.fherma import FhermaScore
 from whest.scoring.whest import WhestScore
 from whest.scoring.whitebox import WhiteboxScore
 from whest.tasks.whitebox.figures import answers_of, draw_final_layer, draw_layer_error
-from whest.tasks.whitebox.page import page_parts
+from whest.tasks.whitebox.page import against_sampling, lambda_words, page_parts
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, save_predictions
 from whest.tasks.whitebox.report import WhiteboxReport
 
@@ -30,8 +31,8 @@ class WhiteboxView(View[WhiteboxReport]):
         config = report.config
         return (
             f"[bold]{escape(config['estimator']['name'])}[/] on {escape(config['dataset']['name'])}: "
-            f"{len(report.cases)} MLPs of {config['width']}x{config['depth']}, "
-            f"budget {report.limits.budget:.3g} FLOPs, λ {report.limits.lam:.3g}"
+            f"{count(len(report.cases), 'MLP')} of {config['width']}x{config['depth']}, "
+            f"budget {report.limits.budget:.3g} FLOPs, λ {report.limits.lam:.3g}{lambda_words(config)}"
         )
 
     def rows(self, report: WhiteboxReport) -> list[Row]:
@@ -53,21 +54,21 @@ class WhiteboxView(View[WhiteboxReport]):
     def complaints(self, report: WhiteboxReport) -> list[str]:
         lines = []
         if report.meta.status == "interrupted":
-            lines.append(f"[bold yellow]interrupted[/] after {len(report.cases)} of {report.config['n_mlps']} MLPs")
+            asked = count(report.config["n_mlps"], "MLP")
+            lines.append(f"[bold yellow]interrupted[/] after {len(report.cases)} of {asked}")
         if report.score.n_failed_mlps:
             counts = {name.replace("_", " "): n for name, n in vars(report.score.failure_breakdown).items() if n}
             listed = ", ".join(f"{name} {n}" for name, n in counts.items())
-            lines.append(f"[bold red]{report.score.n_failed_mlps} of {len(report.cases)} MLPs failed[/] ({listed})")
+            ran = count(len(report.cases), "MLP")
+            lines.append(f"[bold red]{report.score.n_failed_mlps} of {ran} failed[/] ({listed})")
             lines += _first_failure(report)
         return lines
 
-    def next_step(self, report: WhiteboxReport) -> str | None:
-        if len(report.cases) < 2 or report.has_errors or report.config["estimator"]["path"] is not None:
+    def next_step(self, report: WhiteboxReport, is_tracked: bool) -> str | None:
+        if len(report.cases) < 2 or report.has_errors:
             return None
-        name = report.config["estimator"]["name"]
-        other = "mean_prop" if name == "cov_prop" else "cov_prop"
-        budget = report.limits.budget
-        return f"python -m whest -m estimator={other},{name} budget={budget / 10:.3g},{budget:.3g}"
+        estimator = report.config["estimator"]
+        return compare_command(report.meta.command, estimator["name"], estimator["mode"])
 
     def case_table(self, report: WhiteboxReport) -> tuple[Sequence[str], list[Sequence[str]]]:
         field = report.score.by_case.field
@@ -89,20 +90,11 @@ class WhiteboxView(View[WhiteboxReport]):
             )
         return columns, rows
 
-    def case_figures(self, report: WhiteboxReport) -> list[Json]:
-        return [
-            {
-                "mlp": case.name,
-                **scored.own_figures,
-                "final_layer_mse": scored.final_layer_mse,
-                "all_layers_mse": scored.all_layers_mse,
-                "flops_used": case.prediction.cost.flops,
-                "wall_time_s": case.prediction.timing.wall_time_s,
-                "failed": scored.failed,
-                "error_code": case.prediction.failure.code if case.prediction.failure else "",
-            }
-            for case, scored in zip(report.cases, report.score.cases, strict=True)
-        ]
+    def series(self, document: Json) -> dict[str, Sequence[float]]:
+        return {"layer_mse": [mse for mse in document["results"]["per_layer_mse"] if mse is not None]}
+
+    def case_figures(self, document: Json) -> list[Json]:
+        return [_table_row(row) for row in document["results"]["per_mlp"]]
 
     def save_files(self, report: WhiteboxReport, folder: Path) -> None:
         save_predictions(report, folder)
@@ -130,6 +122,26 @@ class WhiteboxView(View[WhiteboxReport]):
 
 VIEW = WhiteboxView()
 
+OWN_FIGURES = ("adjusted_final_layer_score", "score_multiplier", "accuracy", "attempted")
+"""What only some rules have."""
+FIGURES = (
+    *("final_layer_mse", "all_layers_mse", "per_layer_mse", "flops_used", "effective_compute"),
+    *("wall_time_s", "residual_wall_time_s"),
+    *("budget_exhausted", "time_exhausted", "residual_wall_time_exhausted", "combined_budget_exhausted"),
+)
+
+
+def _table_row(row: Json) -> Json:
+    """A case as a row of MLflow's table. Failures are told in words at its end."""
+    return {
+        "mlp": row["mlp_name"],
+        **{name: row[name] for name in OWN_FIGURES if name in row},
+        **{name: row.get(name) for name in FIGURES},
+        "failed": has_failed(row),
+        "error_code": row.get("error_code") or "",
+        "traceback": row.get("traceback") or "",
+    }
+
 
 def _rule_rows(score: WhiteboxScore) -> list[Row]:
     """The figures that only this rule has."""
@@ -138,8 +150,7 @@ def _rule_rows(score: WhiteboxScore) -> list[Row]:
         case WhestScore(ratio_to_sampling=ratio, mean_score_multiplier=multiplier):
             rows = [("compute", share, f"multiplier {figure(multiplier)}")]
             if ratio is not None:
-                better = "better than" if ratio < 1 else "worse than"
-                rows.append(("against sampling", f"{ratio:.3g}x", f"{better} plain sampling at the same compute"))
+                rows.append(("against sampling", f"{ratio:.3g}x", f"{against_sampling(ratio)} at the same compute"))
             return rows
         case FhermaScore():
             return [
@@ -155,12 +166,10 @@ def _rule_rows(score: WhiteboxScore) -> list[Row]:
 def _first_failure(report: WhiteboxReport) -> list[str]:
     failure = next((case.prediction.failure for case in report.cases if case.prediction.failure), None)
     if failure is not None:
-        hints = failure.shape.cause_hints if failure.shape else ()
-        return [f"  {failure.code}: {escape(failure.message)}", *(f"  hint: {escape(hint)}" for hint in hints)]
-    if report.score.failure_breakdown.budget_exhausted:
-        flops = max(case.prediction.cost.flops for case in report.cases)
-        return [f"  the program costs {flops:.4g} FLOPs, the budget is {report.limits.budget:.4g}: it was not run"]
-    return []
+        return [*map(escape, failure.lines), *(f"  hint: {escape(hint)}" for hint in failure.hints)]
+    rows = report.to_json()["results"]["per_mlp"]
+    reason = next((row["traceback"] for row in rows if row["budget_exhausted"]), None)
+    return [f"  {escape(reason)}"] if reason else []
 
 
 def _layers(mses: tuple[float, ...]) -> str:

@@ -1,0 +1,187 @@
+"""The command line: words in, Hydra composes the config, a job runs, and its result becomes the exit code."""
+
+import errno
+import io
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from whest.cli.jobs import carry_out
+from whest.config.compose import config_folder, guard_folders
+from whest.config.jobs import JOBS
+from whest.config.words import refuse_idle, written_out
+from whest.errors import ConfigError, JobFailedError, WhestError
+from whest.notation import printable
+from whest.sweeps.callback import finish_open_sweep
+from whest.sweeps.resume import forget_problem, keep_problem
+
+INTERRUPTED = 130
+NO_PLACE = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
+"""Errors of a folder that can't be made or a file that can't be written."""
+
+
+class _Signals:
+    """SIGINT and SIGTERM as KeyboardInterrupt: a scheduler's stop saves the same as Ctrl-C."""
+
+    came = False
+    """Whether one came. A library may turn the KeyboardInterrupt into an error of its own."""
+
+    @classmethod
+    def catch(cls) -> None:
+        cls.came = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, cls._raise)
+
+    @classmethod
+    def _raise(cls, number: int, frame: FrameType | None) -> NoReturn:
+        cls.came = True
+        raise KeyboardInterrupt
+
+
+def resolve(config: DictConfig) -> dict[str, Any]:
+    """The composed config as plain data. A missing value is an error."""
+    missing = sorted(str(key) for key in OmegaConf.missing_keys(config))
+    if missing:
+        raise ConfigError(f"{missing[0]} is missing: set {missing[0]}=…")
+    container = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}
+
+
+def task_function(config: DictConfig) -> float | None:
+    """Hydra's task function: carry out one job, alone or in a sweep."""
+    from whest.config.settings import read_settings  # pydantic is slow to import, and --help needs none of it
+
+    hydra_config = HydraConfig.get()
+    overrides = list(hydra_config.overrides.task)
+    folder = Path(hydra_config.runtime.output_dir)
+    is_alone = hydra_config.mode == RunMode.RUN
+    leaves_files = False
+    forget_problem(folder)
+    try:
+        values = resolve(config)
+        settings = read_settings(values)
+        job = settings.job
+        refuse_idle(job, overrides)
+        leaves_files = JOBS[job].keeps_folder
+        if leaves_files:
+            require_folder(settings.outputs_dir)
+        return carry_out(job, values, folder, overrides)
+    except Exception as error:
+        leaves_files = leaves_files and not isinstance(error, ConfigError)
+        if not is_alone:
+            keep_problem(folder, error)
+        raise
+    except KeyboardInterrupt:
+        leaves_files = (folder / "report.json").exists()
+        raise
+    finally:
+        if not leaves_files and is_alone:
+            discard(folder, Path(hydra_config.output_subdir or ".hydra"), Path(config.get("outputs_dir", ".")))
+
+
+def require_folder(outputs_dir: Path) -> None:
+    """Make the folder of all outputs, before any work."""
+    try:
+        outputs_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(_cannot_write(error)) from None
+
+
+def _cannot_write(error: OSError) -> str:
+    return f"{error.filename} can't be written ({error.strerror}): choose another outputs_dir or hydra.run.dir"
+
+
+def discard(folder: Path, notes: Path, outputs: Path) -> None:
+    """Remove the folder that Hydra made for a run that never began. Other files in it stay."""
+    from whest.files import remove_empty
+
+    shutil.rmtree(folder / notes, ignore_errors=True)
+    for name in ("whest.log", "config.yaml"):
+        (folder / name).unlink(missing_ok=True)
+    remove_empty(folder, outputs)
+
+
+def run_command_line() -> None:
+    """Run Hydra with whest's exit codes: 2 for a wrong config, 1 for a failed job, 130 for Ctrl-C."""
+    _prepare()
+    try:
+        sys.argv[1:] = written_out(sys.argv[1:])
+        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task_function)()
+        _end_sweep(is_interrupted=False)
+    except SystemExit:
+        raise
+    except BaseException as error:
+        _fail(error)
+
+
+def _prepare() -> None:
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra raises exceptions instead of exiting by itself
+    JobReturn.return_value = vars(JobReturn)["return_value"].getter(_returned)  # type: ignore[method-assign]
+    guard_folders(is_application=True)
+    _Signals.catch()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a console that can't print λ or ± must not stop the run
+
+
+def _returned(returned: JobReturn) -> Any:
+    """A job's value, or its exception without Hydra's "Error executing job with overrides" on stderr before it."""
+    if returned.status == JobStatus.FAILED:
+        raise returned._return_value
+    return returned._return_value
+
+
+def _fail(error: BaseException) -> None:
+    """One sentence and an exit code for an error that has a remedy; a traceback for any other."""
+    is_interrupted = isinstance(error, KeyboardInterrupt) or _Signals.came
+    sentence, exit_code = (_INTERRUPTION, INTERRUPTED) if is_interrupted else _explained(error)
+    try:
+        _end_sweep(is_interrupted)
+    except JobFailedError as failed:
+        sentence, exit_code = str(failed), failed.exit_code
+    if sentence is None:
+        raise error
+    lines = [
+        "\t".join(map(printable, line.split("\t"))) for line in sentence.splitlines()
+    ]  # a stranger's words may be among them
+    print(f"whest: {chr(10).join(lines)}", file=sys.stderr)
+    raise SystemExit(exit_code)
+
+
+_INTERRUPTION = "interrupted; the finished work is saved"
+
+
+def _explained(error: BaseException) -> tuple[str | None, int]:
+    if isinstance(error, WhestError):
+        return str(error), error.exit_code
+    if isinstance(error, HydraException | OmegaConfBaseException):
+        from whest.config.explain import explain_override
+
+        return explain_override(error, config_folder(), sys.argv[1:]), ConfigError.exit_code
+    if isinstance(error, OSError) and error.filename is not None and error.errno in NO_PLACE:
+        return _cannot_write(error), ConfigError.exit_code
+    return None, WhestError.exit_code
+
+
+def _end_sweep(is_interrupted: bool) -> None:
+    """Print the table of a sweep that is still open. A failed job of it gives exit code 1, whatever failed."""
+    rows = finish_open_sweep(is_interrupted)
+    failed = [row for row in rows if row.status == "failed"]
+    if failed and not is_interrupted:
+        raise JobFailedError(f"{len(failed)} of {len(rows)} jobs failed: the table says why")

@@ -1,0 +1,93 @@
+"""The words of a command line, before Hydra reads them: short forms are written out, and each is checked for effect."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from whest.config.jobs import JOBS
+from whest.errors import ConfigError
+
+VALUED_FLAGS = frozenset(
+    "--config-dir -cd --config-path -cp --config-name -cn --cfg -c --package -p --info -i --experimental-rerun".split()
+)
+"""Flags whose value is a word of its own."""
+
+OWN_NODES = ("leaderboard", "bake", "compare", "judge")
+"""Nodes of the config that only the job of the same name reads."""
+
+ENTRY = "estimator.py"
+"""The estimator's file in a folder."""
+
+
+def written_out(words: Sequence[str]) -> list[str]:
+    """`validate` is `job=validate`; `estimator=my.py` is `estimator=file estimator.path=my.py`."""
+    full: list[str] = []
+    for word, is_flags in _marked(words):
+        if is_flags or "=" not in word:
+            full.append(word if is_flags or word.startswith(("-", "~")) else _job(word))
+        else:
+            full += _estimator(word)
+    jobs = [word for word in full if word.startswith("job=")]
+    if len(jobs) > 1:
+        raise ConfigError(f"{' and '.join(jobs)}: a command has one job, leave the other out")
+    return full
+
+
+def _marked(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
+    """Each word, and whether it is the value of the flag before it."""
+    before = ""
+    for word in words:
+        yield word, before in VALUED_FLAGS
+        before = word
+
+
+def _job(word: str) -> str:
+    if word in JOBS:
+        return f"job={word}"
+    close = difflib.get_close_matches(word, JOBS, n=1)
+    meant = f" Did you mean {close[0]}?" if close else ""
+    raise ConfigError(f"{word} is neither a job nor key=value.{meant} The jobs are: {', '.join(JOBS)}")
+
+
+def _estimator(word: str) -> list[str]:
+    """An estimator's file or folder, in place of a choice. Several files make a sweep."""
+    key, _, value = word.partition("=")
+    places = value.split(",")
+    if key != "estimator" or not any(map(_is_place, places)):
+        return [word]
+    if not all(map(_is_place, places)):
+        raise ConfigError(
+            f"{word} mixes files and choices: sweep over files alone, or compare them, "
+            f"job=compare 'compare.runs=[{value}]'"
+        )
+    return ["estimator=file", f"estimator.path={','.join(map(_quoted, map(_file_of, places)))}"]
+
+
+def _is_place(value: str) -> bool:
+    return value.endswith(".py") or "/" in value
+
+
+def _file_of(place: str) -> str:
+    """The file itself, or a folder's estimator.py, or the file of the folder's own name, as `job=init` writes it."""
+    folder = Path(place)
+    if not folder.is_dir():
+        return place
+    names = (ENTRY, f"{folder.absolute().name}.py")
+    found = next((name for name in names if (folder / name).is_file()), None)
+    if found is None:
+        raise ConfigError(f"estimator={place} is a folder without {' or '.join(names)}: name the file")
+    return str(folder / found)
+
+
+def _quoted(text: str) -> str:
+    """Hydra reads a plain name as it is; other characters need its quotes."""
+    is_plain = all(c.isalnum() or c in "/_.-" for c in text)
+    return text if is_plain else "'" + text.replace("'", "\\'") + "'"
+
+
+def refuse_idle(job: str, words: Sequence[str]) -> None:
+    """A word of another job's node would have no effect: say which job reads it."""
+    for word in words:
+        node = word.lstrip("+~").partition("=")[0].partition(".")[0]
+        if node in OWN_NODES and node != job:
+            raise ConfigError(f"{word} has no effect on job={job}: add job={node}, python -m whest {node} {word} …")
