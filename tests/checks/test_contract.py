@@ -8,16 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.places import CONF
+from tests.support.estimators import BUNDLED
 from whest.checks.contract import ODD, all_positive, drawn, rank_one
 
 Whest = Callable[..., Any]
-CHOICES = (CONF / "estimator").glob("*.yaml")
-BUNDLED = sorted(
-    path.stem
-    for path in CHOICES
-    if "_target_: estimators." in path.read_text() and "rows_per_step" not in path.read_text()  # that is a learner
-)
 HEADER = "import jax, jax.numpy as jnp\nimport numpy as np\n\nclass Estimator:\n"
 ANSWER = """
         means = jnp.sqrt((mlp.weights**2).sum(axis=1) / (2 * np.pi))

@@ -1,5 +1,6 @@
 """Mistakes at the command line: each is one message with its remedy, exit code 2, and nothing half-written."""
 
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -50,10 +51,6 @@ WORDS = {
     "estimator=monte_carlo estimator.budget_fraction=2": "budget_fraction must be less than or equal to 1",
     "estimator=mine.py isolation=none isolation.require=[files]": "use isolation=process",
     # packages that are not installed
-    "-m hydra/launcher=slurm seed=1,2": "hydra/launcher=slurm needs a package that is not",
-    "-m hydra/launcher=processes seed=1,2": "pip install 'whest[submitit]'",
-    "-m hydra/launcher=cluster seed=1,2": "pip install 'whest[ray]'",
-    "-m hydra/sweeper=tune seed=1,2": "pip install 'whest[optuna]'",
     # sweeps that can't begin
     "-m debug=tiny tracking=mlflow estimator=zeros,nope": "estimator/nope",
     "-m debug=tiny bugdet=1,2": "bugdet is not a key of this config",
@@ -93,6 +90,32 @@ def test_a_mistake_is_one_message_and_leaves_nothing(words: str, whest: Whest, f
     assert WORDS[words] in outcome.err
     assert outcome.out == ""
     assert "Traceback" not in outcome.err
+    assert set(folder.rglob("*")) == before
+
+
+def needs_absent(plugin: str) -> pytest.MarkDecorator:
+    is_there = importlib.util.find_spec(f"hydra_plugins.{plugin}") is not None
+    return pytest.mark.skipif(is_there, reason=f"{plugin} is installed, so nothing is missing")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        pytest.param(f"-m hydra/{choice} seed=1,2", said, marks=needs_absent(plugin))
+        for choice, said, plugin in (
+            ("launcher=slurm", "hydra/launcher=slurm needs a package that is not", "hydra_submitit_launcher"),
+            ("launcher=processes", "pip install 'whest[submitit]'", "hydra_submitit_launcher"),
+            ("launcher=cluster", "pip install 'whest[ray]'", "hydra_ray_launcher"),
+            ("sweeper=tune", "pip install 'whest[optuna]'", "hydra_optuna_sweeper"),
+        )
+    ],
+)
+def test_a_missing_extra_names_its_command(words: str, said: str, whest: Whest, folder: Path) -> None:
+    before = set(folder.rglob("*"))
+    outcome = whest(*words.split())
+    assert outcome.exit_code == 2, outcome.err
+    assert outcome.err.startswith("whest: ")
+    assert said in outcome.err
     assert set(folder.rglob("*")) == before
 
 

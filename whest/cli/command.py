@@ -176,6 +176,8 @@ def _explained(error: BaseException) -> tuple[str | None, int]:
         return explain_override(error, config_folder(), sys.argv[1:]), ConfigError.exit_code
     if isinstance(error, OSError) and error.filename is not None and error.errno in NO_PLACE:
         return _cannot_write(error), ConfigError.exit_code
+    if isinstance(error, RuntimeError) and "srun" in str(error):  # submitit's own words
+        return f"hydra/launcher: {error} Elsewhere use hydra/launcher=processes", ConfigError.exit_code
     return None, WhestError.exit_code
 
 
