@@ -83,7 +83,10 @@ def findings(folder: Path) -> dict[str, dict[str, str]]:
     return {finding["name"]: finding for finding in document["findings"]}
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(fault, marks=pytest.mark.slow if fault == "counts its calls" else []) for fault in FAULTS],
+)
 def test_a_breach_is_found_by_its_check_with_a_remedy(validate: Whest, tmp_path: Path, fault: str) -> None:
     source, mode, expected, words = FAULTS[fault]
     outcome = validate(source, "isolation=none", mode=mode)

@@ -75,6 +75,7 @@ def test_every_protection_was_tried_and_holds(pair: tuple[str, tuple[str, ...]])
     assert tuple(found) == NAMES
 
 
+@pytest.mark.slow
 def test_without_walls_the_attempts_succeed() -> None:
     """Else a test above could not fail. Without walls nothing is claimed either."""
     control = ran("control", "root" if os.geteuid() == 0 else "ordinary")
