@@ -21,6 +21,7 @@ from estimators.parts.cumulant_chain import Core, propagate
 from estimators.parts.cumulants import Relu, Square, Terms
 from estimators.parts.lean_sources import LeanSources
 from estimators.parts.sources import Sources, Third
+from estimators.parts.strassen import Strassen
 from estimators.third_cumulant import ScalarCore
 from estimators.third_cumulant_plus import CORE_SCALE, DiagonalCore
 from estimators.third_cumulant_plus import TERMS as PLUS

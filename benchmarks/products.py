@@ -36,15 +36,15 @@ def share(levels: int, m: int, k: int, n: int) -> float:
 
 
 def main() -> None:
-    sides = tuple(int(word) for word in sys.argv[1:4]) if len(sys.argv) > 3 else (1024, 1024, 1024)
+    m, k, n = sides = tuple(int(word) for word in sys.argv[1:4]) if len(sys.argv) > 3 else (1024, 1024, 1024)
     print(f"| levels at {'x'.join(map(str, sides))} | share of the dense FLOPs | s, all at once | s, in loops |")
     print("|---|---|---|---|")
     looped = strassen.LOOPED
     for levels in range(7):
         if any(side % 2**levels for side in sides):
             break
-        at_once, in_loops = (seconds(levels, *sides, least) for least in (2**62, looped))
-        print(f"| {levels} | {share(levels, *sides):.3f} | {at_once:.3g} | {in_loops:.3g} |", flush=True)
+        at_once, in_loops = (seconds(levels, m, k, n, least) for least in (2**62, looped))
+        print(f"| {levels} | {share(levels, m, k, n):.3f} | {at_once:.3g} | {in_loops:.3g} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ from jaxtyping import Array, Float
 
 from estimators.parts.cumulants import Relu, Square
 from estimators.parts.lean_sources import LeanSource, LeanSources, factors
-from estimators.parts.sources import Feed, Product
+from estimators.parts.sources import Feed
+from estimators.parts.spread import add_edges
+from estimators.parts.strassen import Product, Strassen
 from estimators.parts.wick import Vector
 
 Basis = Float[Array, "width basis"]
@@ -46,14 +48,15 @@ class SharedSources:
     young: LeanSources = field(default_factory=LeanSources)
     old: tuple[OldSource, ...] = ()
     basis: Basis | None = None
-    product: Product = jnp.matmul
+    product: Product = field(default_factory=lambda: Strassen(0))
     """The product of the last layer, for methods that are called without one."""
 
     def carried(self, w: Square, product: Product) -> "SharedSources":
         young = self.young.carried(w, product)
         if self.basis is None:
             return replace(self, young=young, product=product)
-        old = tuple(source._replace(rest=source.rest._replace(z=w @ source.rest.z)) for source in self.old)
+        rests = [s.rest._replace(z=w @ s.rest.z, spread=s.rest.spread and s.rest.spread.carried(w)) for s in self.old]
+        old = tuple(source._replace(rest=rest) for source, rest in zip(self.old, rests, strict=True))
         return replace(self, young=young, old=old, basis=product(w, self.basis), product=product)
 
     def slices(self, product: Product) -> Square | None:
@@ -62,9 +65,10 @@ class SharedSources:
             return young
         inner, direct = jnp.zeros_like(self.basis), young
         for source in self.old:
-            with_a, with_p, with_z = factors(source.expanded(self.basis, product))
+            whole = source.expanded(self.basis, product)
+            with_a, with_p, with_z = factors(whole)
             inner = inner + product(with_a, source.a.T) + product(with_p, source.p.T)
-            direct = direct + with_z @ source.rest.z.T
+            direct = add_edges(direct + with_z @ source.rest.z.T, [whole.legs])
         return direct + product(inner, self.basis.T)
 
     def diagonal(self) -> Vector | None:
@@ -74,9 +78,13 @@ class SharedSources:
         return self._expanded(product).contracted(e, product)
 
     def after(self, relu: Relu, feed: Feed | None) -> "SharedSources":
-        slope = relu.wick.gain[:, None]
+        slope = relu.slope[:, None]
         young = self.young.after(relu, feed)
-        old = tuple(source._replace(rest=source.rest._replace(z=slope * source.rest.z)) for source in self.old)
+        spreads = [source.rest.spread and source.rest.spread.gated(relu.slope) for source in self.old]
+        old = tuple(
+            source._replace(rest=source.rest._replace(z=slope * source.rest.z, spread=spread))
+            for source, spread in zip(self.old, spreads, strict=True)
+        )
         gated = replace(self, young=young, old=old, basis=None if self.basis is None else slope * self.basis)
         return gated._aged() if len(young.items) > self.whole else gated
 
@@ -92,12 +100,13 @@ class SharedSources:
             if turned is not None
         ]
         joined = OldSource(self.product(basis.T, oldest.a), self.product(basis.T, oldest.p), oldest)
-        return replace(self, young=LeanSources(tuple(young)), old=(*old, joined), basis=basis)
+        return replace(self, young=LeanSources(items=tuple(young)), old=(*old, joined), basis=basis)
 
     def _expanded(self, product: Product) -> LeanSources:
         if self.basis is None:
             return self.young
-        return LeanSources((*(source.expanded(self.basis, product) for source in self.old), *self.young.items))
+        old = [source.expanded(self.basis, product) for source in self.old]
+        return LeanSources(items=(*old, *self.young.items))
 
 
 def range_of(x: Square, size: int, product: Product) -> Basis:

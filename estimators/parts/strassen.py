@@ -51,7 +51,7 @@ class Strassen:
 
 def multiply(a: Float[Array, "*batch m k"], b: Float[Array, "*batch k n"], levels: int) -> Float[Array, "*batch m n"]:
     """a @ b with at most `levels` levels."""
-    return _multiply(a, b, cheapest(*a.shape[-2:], b.shape[-1], levels))
+    return _multiply(a, b, cheapest(a.shape[-2], a.shape[-1], b.shape[-1], levels))
 
 
 def symmetric_product(
@@ -92,7 +92,7 @@ def _multiply(a: Float[Array, "*batch m k"], b: Float[Array, "*batch k n"], leve
     left = jnp.stack([a11, a12, a12 - s2, a22, s1, s2, a11 - a21])
     right = jnp.stack([b11, b21, b22, t2 - b21, t1, t2, b22 - b12])
     if min(a11.size, b11.size) >= LOOPED:
-        p1, p2, p3, p4, p5, p6, p7 = jax.lax.map(lambda pair: _multiply(*pair, levels - 1), (left, right))
+        p1, p2, p3, p4, p5, p6, p7 = jax.lax.map(lambda pair: _multiply(pair[0], pair[1], levels - 1), (left, right))
     else:
         p1, p2, p3, p4, p5, p6, p7 = _multiply(left, right, levels - 1)
     u1 = p1 + p6
