@@ -62,7 +62,7 @@ def undisturbed(clock: Callable[..., None]) -> Iterator[None]:
     profiler, tracer, handle = sys.getprofile(), sys.gettrace(), logging.Logger.handle
     sys.setprofile(None)
     sys.settrace(None)
-    logging.Logger.handle = _drop  # type: ignore[method-assign]  # a level would stay in the loggers' own caches
+    logging.Logger.handle = _drop  # type: ignore[method-assign, assignment]  # a level would stay in the loggers' own caches
     for name in listeners:
         setattr(monitoring, name, [clock] if "duration" in name else [])
     try:
