@@ -103,6 +103,9 @@ def test_nobody_listens_while_an_operation_is_compiled_and_run() -> None:
             sys.setprofile(profile)
             jnp.tan(x) + 0.123
             sys.setprofile(None)
+        assert not [name for name in heard if name == "log"]
+        logging.getLogger("jax._src.dispatch").warning("heard again")
+        assert heard.pop() == "log"
     finally:
         sys.setprofile(None)
         logger.removeHandler(handler)

@@ -51,14 +51,18 @@ def closed_roads(is_busy: Callable[[], bool], charge: Evaluate) -> Iterator[None
 LISTENERS = ("_event_listeners", "_event_duration_secs_listeners", "_event_time_span_listeners", "_scalar_listeners")
 
 
+def _drop(logger: logging.Logger, record: logging.LogRecord) -> None:
+    return None
+
+
 @contextmanager
 def undisturbed(clock: Callable[..., None]) -> Iterator[None]:
     """Nothing but `clock` hears of what JAX does in this block; profilers, tracers and loggers wait."""
     listeners = {name: getattr(monitoring, name) for name in LISTENERS if hasattr(monitoring, name)}
-    profiler, tracer, silenced = sys.getprofile(), sys.gettrace(), logging.root.manager.disable
+    profiler, tracer, handle = sys.getprofile(), sys.gettrace(), logging.Logger.handle
     sys.setprofile(None)
     sys.settrace(None)
-    logging.root.manager.disable = sys.maxsize
+    logging.Logger.handle = _drop  # type: ignore[method-assign, assignment]  # a level would stay in the loggers' own caches
     for name in listeners:
         setattr(monitoring, name, [clock] if "duration" in name else [])
     try:
@@ -66,6 +70,6 @@ def undisturbed(clock: Callable[..., None]) -> Iterator[None]:
     finally:
         for name, kept in listeners.items():
             setattr(monitoring, name, kept)
-        logging.root.manager.disable = silenced
+        logging.Logger.handle = handle  # type: ignore[method-assign]
         sys.settrace(tracer)
         sys.setprofile(profiler)
