@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra._internal.sources_registry import SourcesRegistry
+from hydra.core.singleton import Singleton
 
 import whest as whest_package
 from tests.support.places import ROOT
+from whest.config.sources import GuardedFiles, GuardedPackage, guard_folders
 from whest.errors import ConfigError
 
 Whest = Callable[..., Any]
@@ -293,3 +296,15 @@ def test_a_package_is_not_run_to_find_a_class_in_it(whest: Whest, tmp_path: Path
     ran_here = (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() == str(os.getpid())
     assert not ran_here, outcome.err
     assert "stranger" not in sys.modules
+
+
+def test_a_job_on_another_process_keeps_the_guard() -> None:
+    """What Hydra's launchers do there: take over this process's singletons, then register their own sources."""
+    guard_folders()
+    before = dict(Singleton._instances)
+    try:
+        Singleton.set_state(Singleton.get_state())
+        types = SourcesRegistry.instance().types
+        assert (types["file"], types["pkg"]) == (GuardedFiles, GuardedPackage)
+    finally:
+        Singleton._instances = before

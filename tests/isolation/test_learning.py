@@ -128,5 +128,5 @@ def test_a_learner_over_a_limit_is_killed_and_its_failed_run_is_on_record(
     assert document["results"]["score"] is None
     assert words in document["results"]["failure"]
     assert document["results"]["program_bytes"] > 0
-    assert document["run_config"]["isolation"]["protections"]["no_threads_or_programs"]
+    assert document["run_config"]["isolation"]["protections"]["processes"]
     assert (tmp_path / "run" / "report.html").exists()

@@ -24,11 +24,7 @@ class Killer(threading.Thread):
 
     def run(self):
         while self.kills < N_KILLS and not self.done.wait(self.random.uniform(0.05, 2.5)):
-            workers = [
-                process
-                for process in psutil.Process().children()
-                if "whest.isolation.worker" in " ".join(_words(process))
-            ]
+            workers = [process for process in psutil.Process().children() if "launcher" in " ".join(_words(process))]
             if workers:
                 os.killpg(self.random.choice(workers).pid, signal.SIGKILL)
                 self.kills += 1

@@ -96,6 +96,12 @@ class GuardedPackage(ImportlibResourcesConfigSource):
         return _checked(super().load_config(config_path), file)
 
 
+# A launcher's job on another process gets this registry, then registers Hydra's own sources. Hydra keeps the class that
+# is there if its name is the same, and refuses the job if not.
+GuardedFiles.__name__ = FileConfigSource.__name__
+GuardedPackage.__name__ = ImportlibResourcesConfigSource.__name__
+
+
 def _load(text: str, source: ConfigSource, file: str) -> ConfigResult:
     try:
         header = ConfigSource._get_header_dict(text[:512])

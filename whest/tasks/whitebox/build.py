@@ -18,7 +18,7 @@ from whest.truth.truth import refuse_idle_truth, refuse_two_aims
 
 
 def setup_seed(seed: int | None) -> int:
-    """The seed of `setup`: the same for the same run, and not the one from which `dataset=fresh` draws its networks."""
+    """The seed of `setup` if the run's own seed draws the networks of `dataset=fresh`, which nobody may draw again."""
     return int.from_bytes(sha256(f"whest setup {seed}".encode()).digest()[:4])
 
 
@@ -55,7 +55,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
             lam=settings.lam,
             wall_time_limit_s=settings.wall_time_limit_s,
             residual_wall_time_limit_s=settings.residual_wall_time_limit_s,
-            seed=setup_seed(settings.seed),
+            seed=setup_seed(settings.seed) if settings.seed and dataset.seed == settings.seed else settings.seed or 0,
             scratch_dir=str(folder / "scratch"),
             submission_dir=estimator.submission_dir,
         ),
