@@ -89,7 +89,7 @@ def test_slow_libraries_come_after_the_score(tmp_path: Path) -> None:
 def test_a_syntax_error_costs_no_sampling(tmp_path: Path, isolation: str) -> None:
     (tmp_path / "mine.py").write_text("class Estimator:\n    def predict(self, mlp, budget)\n        return None\n")
     words = ("estimator=file", f"estimator.path={tmp_path / 'mine.py'}", f"isolation={isolation}")
-    with pytest.raises(JobFailedError, match=r"no truth was drawn.*SyntaxError.*mine\.py, line 2"):
+    with pytest.raises(JobFailedError, match=r"(?s)no truth was drawn.*SyntaxError.*mine\.py, line 2"):
         whest.run(*WORDS[:2], *WORDS[3:], *words, f"outputs_dir={tmp_path / 'outputs'}", folder=tmp_path / "run")
     assert not (tmp_path / "outputs" / "cache" / "truth").exists()
 
