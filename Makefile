@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PORT ?= 5000
 
-.PHONY: help setup run test test-all check format ui launchers system-deps screenshots bench schema peer wheel clean-cache
+.PHONY: help setup run test test-all check format ui gallery launchers system-deps screenshots bench schema peer wheel clean-cache
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ format: $(STAMP)  ## let ruff tidy the code
 ui: $(STAMP)  ## MLflow's pages on the runs so far, at http://127.0.0.1:5000 (or PORT=…)
 	$(BIN)/python -m whest job=ui port=$(PORT)
 
+gallery: $(STAMP)  ## one page over all runs so far, outputs/gallery.html
+	$(BIN)/python -m whest job=gallery
+
 launchers: $(STAMP)  ## add joblib, submitit, Ray, Optuna and PostgreSQL's driver to .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[joblib,submitit,ray,optuna,postgres]'
 
@@ -51,7 +54,7 @@ system-deps: $(STAMP)  ## install what the slow tests need of Debian: Chromium, 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 
 screenshots: $(STAMP)  ## make the pictures of pages in docs/ anew, in a real browser
-	WHEST_SCREENSHOTS=docs $(BIN)/python -m pytest -m slow tests/page tests/boards
+	WHEST_SCREENSHOTS=docs $(BIN)/python -m pytest -m slow tests/page tests/boards tests/gallery
 
 bench: $(STAMP)  ## regenerate the README's figures
 	$(BIN)/python benchmarks/frontier.py

@@ -43,6 +43,12 @@ def test_by_default_a_run_has_a_page_and_no_figures() -> None:
 
 def test_page_false_and_figures_false_leave_them_out(tmp_path: Path) -> None:
     whest.run(*WORDS, "page=false", f"outputs_dir={tmp_path}", folder=tmp_path / "run")
+    kept = files_in(tmp_path / "run") - {"changes.diff"}  # only a changed checkout has that
+    assert kept == {"config.yaml", "report.json", "predictions.npz", "provenance.json", "zeros.py"}
+
+
+def test_provenance_false_keeps_no_source(tmp_path: Path) -> None:
+    whest.run(*WORDS, "page=false", "provenance=false", f"outputs_dir={tmp_path}", folder=tmp_path / "run")
     assert files_in(tmp_path / "run") == {"config.yaml", "report.json", "predictions.npz"}
 
 
@@ -77,7 +83,7 @@ def test_slow_libraries_come_after_the_score(tmp_path: Path) -> None:
         "import sys, whest\nfrom pathlib import Path\nfrom whest.experiment import build, run\n"
         f"folder = Path({str(tmp_path)!r})\n"
         f"words = {[*WORDS[:-1], 'tracking=mlflow', 'page=false', f'outputs_dir={tmp_path}']!r}\n"
-        "slow = lambda: sorted({'matplotlib', 'pandas', 'mlflow'} & set(sys.modules))\n"
+        "slow = lambda: sorted({'matplotlib', 'pandas', 'mlflow', 'jinja2'} & set(sys.modules))\n"
         "run(build(whest.compose(*words), folder / 'run'), folder / 'run', show=lambda report: print(slow()))\n"
         "print('mlflow' in sys.modules)\n"
     )

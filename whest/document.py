@@ -178,6 +178,9 @@ Document = WhiteboxDocument | PrequentialDocument | ExamDocument | ImportedDocum
 REPORT, REPORT_SHA256 = "report.json", "report_sha256"
 PAGE = "report.html"
 CONFIG = "config.yaml"
+GALLERY = "gallery.html"
+SOURCE, PROVENANCE, CHANGES = "source", "provenance.json", "changes.diff"
+"""The copy of the estimator's source, the description of where it came from, and the changes of its repository."""
 
 SORTED_BY = ("flop_budget", "lambda_flops_per_second", "width", "depth", "n_mlps")
 """Figures of the config that are metrics too, since MLflow can't compare params by size."""

@@ -16,15 +16,18 @@ from omegaconf import OmegaConf
 from whest import __version__
 from whest.config.build import Node, build_group, build_target
 from whest.config.devices import prepare_jax
-from whest.config.settings import GROUPS, ReportOptions, TaskName, read_settings
+from whest.config.settings import GROUPS, ReportOptions, Settings, TaskName, read_settings
 from whest.dataset.sources import drawn_seed
-from whest.document import CONFIG, PAGE, Json, protocol_hash
+from whest.document import CONFIG, PAGE, PROVENANCE, Json, protocol_hash
 from whest.errors import ConfigError
+from whest.gallery.refresh import refresh as refresh_gallery
 from whest.host import code_version
 from whest.progress import Progress, SilentProgress
+from whest.provenance.record import keep_provenance
 from whest.report import AnyReport, Report, RunMeta, save_report
 from whest.scoring.score import Rule, Score
 from whest.tasks.task import Task, fits, legal_pairs, task_builder
+from whest.tracking.naming import own_tags
 from whest.tracking.runs import Tracking
 
 LOG = logging.getLogger(__name__)
@@ -51,6 +54,8 @@ class Experiment(Generic[CaseT, RuleT, ScoreT]):
     """Whether the pictures are saved as PNG files."""
     page: bool = False
     """Whether report.html is made."""
+    provenance: bool = False
+    """Whether the estimator's source and the state of its repository are kept."""
 
 
 AnyExperiment = Experiment[Any, Any, Any]
@@ -79,7 +84,16 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
     }
     names = build_target(ReportOptions, config["report"], "report").names
     notes |= {"report_names": names} if names != "whest" else {}
-    return Experiment(task, rule, tracking, notes, command, config, settings.figures, settings.page)
+    notes |= own_words(settings)
+    return Experiment(
+        task, rule, tracking, notes, command, config, settings.figures, settings.page, settings.provenance
+    )
+
+
+def own_words(settings: Settings) -> dict[str, Any]:
+    """The name, remark and labels that were given to the run. They change nothing in it."""
+    given = {"name": settings.name, "notes": settings.notes, "tags": own_tags(settings.tags)}
+    return {key: value for key, value in given.items() if value}
 
 
 def with_drawn_seed(config: Node, command: str) -> tuple[Node, str]:
@@ -123,13 +137,14 @@ def run(
         keep_files(experiment, report, folder)
     with progress.stage("saving to MLflow"):
         experiment.tracking.log(report, folder)
+    refresh_gallery(Path(experiment.config.get("outputs_dir", folder)), folder)
     return report
 
 
 def keep_config(config: Node, folder: Path) -> None:
     """Make the run's folder and write the composed config into it."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))))
+    (folder / CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))), encoding="utf-8")
 
 
 def gather(cases: Iterable[CaseT]) -> tuple[tuple[CaseT, ...], str]:
@@ -165,6 +180,9 @@ def keep_files(experiment: AnyExperiment, report: AnyReport, folder: Path) -> No
     """Write the files beside report.json. If one can't be made, warn only: the report is already saved."""
     with only_warn(folder, *report.view.files):
         report.view.save_files(report, folder)
+    if experiment.provenance:
+        with only_warn(folder, PROVENANCE):
+            keep_provenance(experiment.task.estimator, folder)
     if report.never_ran:
         return
     if experiment.figures:

@@ -15,6 +15,11 @@ def figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3g}"
 
 
+def short_number(value: float) -> str:
+    """A number in few letters, as people type it: 6.8e10, 0.25, 12."""
+    return f"{value:.6g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+
+
 def count(number: int, unit: str) -> str:
     """A number of things: 1 MLP, 2 MLPs."""
     return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"

@@ -153,6 +153,9 @@ class CommonConfig(TypedDict):
     memory_limit_mb: Annotated[Figure, says("Megabytes that a worker may take. None is no limit.")]
     setup_timeout_s: Annotated[Figure, says("Seconds that `setup` may take. None is no limit.")]
     participant: Annotated[str, says("Whose run it is.")]
+    name: NotRequired[Annotated[str, says("The run's own name. Absent if it has none.")]]
+    notes: NotRequired[Annotated[str, says("A remark. Absent if there is none.")]]
+    tags: NotRequired[Annotated[dict[str, str], says("Labels. Absent if there are none.")]]
     report_names: NotRequired[
         Annotated[Literal["whestbench"], says("The report has WhestBench's field names too. Absent if it has not.")]
     ]

@@ -5,8 +5,12 @@ import csv
 import hashlib
 import io
 import json
+import os
 import random
 import resource
+import shutil
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -175,6 +179,47 @@ def test_one_damaged_report_does_not_take_the_board_down(store: Store, tmp_path:
     save_board(board, tmp_path)
 
 
+RECORDS = {
+    "no place": "update runs set artifact_uri = null where run_uuid = ?",
+    "a place that is itself": "update runs set artifact_uri = 'runs:/' || run_uuid || '/x' where run_uuid = ?",
+    "no param": "delete from params where run_uuid = ?",
+    "another protection": "update tags set value = 'protected' where key = 'protection' and run_uuid = ?",
+    "another rule": "update tags set value = 'zzz' where key = 'scoring' and run_uuid = ?",
+    "another track": "update tags set value = 'zzz' where key = 'protocol_hash' and run_uuid = ?",
+    "no tags": "delete from tags where run_uuid = ?",
+    "a report of a terabyte": "",
+}
+
+
+def test_a_changed_record_is_tampered_and_stays_on_its_board(tmp_path: Path) -> None:
+    """One change of MLflow's own tables each, by somebody who can write to the database."""
+    store = Store(tmp_path)
+    store.add("zeros", participant="whole")
+    hurt = {name: store.add("mean_prop", participant=name) for name in RECORDS}
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        for name, change in RECORDS.items():
+            if change:
+                database.execute(change, (hurt[name],))
+    os.truncate(store.artifact(hurt["a report of a terabyte"]), 2**40)
+    runs = store.runs()
+    problems = {run.run_id: run.problem for run in runs}
+    assert [name for name, run_id in hurt.items() if problems[run_id] is None] == []
+    board = board_of(*runs)
+    assert [row.participant for row in board.ranked] == ["whole"]
+    shown = {run_id for row in board.rows if row.status == "tampered" for run_id in row.run_ids}
+    assert {name for name, run_id in hurt.items() if run_id not in shown} == set()
+
+
+def test_a_run_that_mlflow_cant_list_leaves_the_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(tmp_path)
+    store.add("zeros", participant="whole")
+    hurt = store.add("mean_prop", participant="hurt")
+    with sqlite3.connect(tmp_path / "mlflow.db") as database:
+        database.execute("update runs set start_time = null where run_uuid = ?", (hurt,))
+    assert [(run.participant, run.problem) for run in store.runs()] == [("whole", None)]
+    assert "a damaged one is left out" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1"])
 def test_cells_of_a_csv_are_inert(store: Store, name: str) -> None:
     run = check_run(*_renamed(store, name))
@@ -191,3 +236,52 @@ def test_numbers_stay_numbers() -> None:
 def _renamed(store: Store, name: str) -> tuple[Run, bytes]:
     run_id = store.add("mean_prop", participant=name)
     return store.client.get_run(run_id), store.artifact(run_id).read_bytes()
+
+
+CHANGES = {
+    "no artifacts": "update runs set artifact_uri = null where run_uuid = :id",
+    "artifacts of a run": "update runs set artifact_uri = 'runs:/x/y' where run_uuid = :id",
+    "no params": "delete from params where run_uuid = :id",
+    "another protection": "update tags set value = 'trusted!' where key = 'protection' and run_uuid = :id",
+    "no protection": "delete from tags where key = 'protection' and run_uuid = :id",
+    "another rule": "update tags set value = 'zzz' where key = 'scoring' and run_uuid = :id",
+    "another protocol": "update tags set value = 'zzz' where key = 'protocol_hash' and run_uuid = :id",
+    "no tags": "delete from tags where run_uuid = :id",
+}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A store with an honest run and one that somebody changes in the database."""
+    store = Store(tmp_path_factory.mktemp("two"))
+    store.add("mean_prop", participant="ada")
+    return store.outputs, store.add("cov_prop", participant="eve")
+
+
+@pytest.mark.parametrize("change", [*CHANGES, "a sparse report"])
+def test_a_change_in_the_database_is_that_runs_problem(two: tuple[Path, str], tmp_path: Path, change: str) -> None:
+    outputs, run_id = two
+    copied = tmp_path / "outputs"
+    shutil.copytree(outputs, copied)
+    with closing(sqlite3.connect(copied / "mlflow.db")) as database:
+        database.execute("update runs set artifact_uri = replace(artifact_uri, ?, ?)", (str(outputs), str(copied)))
+        if change in CHANGES:
+            database.execute(CHANGES[change], {"id": run_id})
+        database.commit()
+    store = Store(copied)
+    if change not in CHANGES:
+        os.truncate(store.artifact(run_id), 2**40)
+    board = make_board(POLICY, [read_entry(run) for run in store.runs()])
+    assert {row.participant: row.status for row in board.rows} == {"ada": "ranked", "eve": "tampered"}
+
+
+def test_a_row_that_mlflow_refuses_hides_no_other(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.add("mean_prop", participant="ada")
+    damaged = store.add("cov_prop", participant="eve")
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        database.execute("update runs set start_time = null where run_uuid = ?", (damaged,))
+        database.commit()
+    board = make_board(POLICY, [read_entry(run) for run in store.runs()])
+    assert [row.participant for row in board.rows] == ["ada"]
+    assert "a damaged one is left out (start_time cannot be None)" in caplog.text

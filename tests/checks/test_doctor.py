@@ -163,6 +163,26 @@ def test_what_the_kernel_does_not_grant_is_listed_with_the_remedy() -> None:
     assert "memory_limit_mb" in found["walls: memory"].remedy
 
 
+def test_bwrap_is_named_where_it_could_help(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "install bubblewrap" in _files("landlock")
+    (tmp_path / "bwrap").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    assert "bwrap is installed and was tried" in _files("landlock")
+    assert _files("bwrap+landlock").startswith("bwrap+landlock: tried, and a worker is kept from")
+    assert "user namespaces" not in _files("bwrap+landlock")
+
+
+def _files(held: str) -> str:
+    return judge_protections({"files": held}, "linux")[0].detail
+
+
+def test_macos_is_told_to_use_linux_or_to_waive_the_walls() -> None:
+    found = judge_protections({"memory": "polled"}, "darwin")
+    assert [finding.status for finding in found] == ["warn", "warn", "warn", "ok", "warn"]
+    assert all("Linux" in it.remedy and "isolation.require=[]" in it.remedy for it in found if it.status == "warn")
+
+
 def test_each_protection_is_tried_in_a_worker() -> None:
     if not sys.platform.startswith("linux"):
         pytest.skip("the walls are Linux's")

@@ -47,6 +47,7 @@ WORDS = {
     "-m estimator=mine.py,cov_prop": "estimator=mine.py,cov_prop mixes files and choices",
     "estimator=byte_mlp": "estimator=byte_mlp is a byte learner",
     "estimator.mode=fast": "estimator.mode='fast' is not one of",
+    "estimator=cov_prop estimator.form=exact": "A knob of its class is added with a plus, +estimator.form=…",
     "+estimator.rank=3": "estimator.rank is not a key of estimator=CovarianceProp; its keys are: form, sphere",
     "estimator=monte_carlo estimator.budget_fraction=2": "budget_fraction must be less than or equal to 1",
     "estimator=mine.py isolation=none isolation.require=[files]": "use isolation=process",

@@ -53,6 +53,9 @@ def test_estimators_are_run_now_and_compared_in_words_files_and_mlflow(whest: Wh
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     assert sorted(run.data.tags["estimator"] for run in children) == ["cov_prop", "mean_prop", "zeros"]
     assert against_mean["verdict"] in parent.data.tags["verdict"]
+    assert parent.info.run_name == "cov_prop against mean_prop against zeros"
+    assert parent.data.tags["score"].count(" against ") == 2
+    assert parent.data.tags["mlflow.note.content"].startswith(against_mean["verdict"])
     held = {item.path for item in client.list_artifacts(parent.info.run_id)}
     assert held == {"comparison.json", "comparison.png", "comparison.html"}
 

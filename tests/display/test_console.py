@@ -11,7 +11,7 @@ from rich.console import Console
 
 from whest.display.console import open_console
 from whest.notation import count, figure, plus_minus
-from whest.tasks.whitebox.page import against_sampling
+from whest.tasks.whitebox.words import against_sampling
 from whest.truth.cache import read_entry
 
 Whest = Callable[..., Any]

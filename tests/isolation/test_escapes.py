@@ -25,7 +25,17 @@ ORDINARY = 54321
 SUPPORT = ROOT / "tests" / "support"
 WHO = ["ordinary", "root"] if os.geteuid() == 0 else ["ordinary"]
 BARE = [(who, words) for who in WHO for words in ((), ("bare",))]
-SLOW_PAIRS = [pytest.param(pair, id="-".join((pair[0], *pair[1]))) for pair in BARE]
+BY_BWRAP = ("ordinary", ("bwrap",))
+"""Where bwrap is given namespaces and our own worker isn't. It needs bubblewrap (`make system-deps`)."""
+PAIRS = [pytest.param(pair, id="-".join((pair[0], *pair[1]))) for pair in BARE]
+SLOW_PAIRS = [
+    pytest.param(pair, id="-".join((pair[0], *pair[1])), marks=pytest.mark.slow) for pair in (*BARE, BY_BWRAP)
+]
+MECHANISMS = {
+    (): {"files": "namespaces+landlock", "network": "namespaces+seccomp", "disk": "tmpfs"},
+    ("bare",): {"files": "landlock", "network": "seccomp", "disk": "rlimit+polled"},
+    ("bwrap",): {"files": "bwrap+landlock", "network": "bwrap+seccomp", "disk": "rlimit+polled"},
+}
 NEEDS_ROOT = {
     *("/etc/shadow", "core_pattern", "sysrq", "the kernel's messages", "a mount", "another root", "becoming root"),
     *("planting a module beside ours", "writing our code", "writing Python's library", "a real user id of root"),
@@ -54,24 +64,23 @@ def ran(job: str, who: str, *words: str) -> Any:
     return json.loads(ended.stdout)
 
 
-@pytest.mark.parametrize("pair", SLOW_PAIRS)
+def memory_of(run: Any) -> str:
+    """Memory is always polled; a control group comes first where the user may make one."""
+    return "cgroup+polled" if run["has_group"] else "polled"
+
+
+@pytest.mark.parametrize("pair", [*PAIRS, SLOW_PAIRS[-1]])
 @pytest.mark.parametrize("name", sorted(ATTEMPTS))
 def test_an_attempt_gets_nothing(name: str, pair: tuple[str, tuple[str, ...]]) -> None:
     answer = ran("walls", pair[0], *pair[1])["answers"][name]
     assert answer["got"] is None, answer
 
 
-@pytest.mark.parametrize("pair", SLOW_PAIRS)
+@pytest.mark.parametrize("pair", [*PAIRS, SLOW_PAIRS[-1]])
 def test_every_protection_was_tried_and_holds(pair: tuple[str, tuple[str, ...]]) -> None:
-    found = ran("walls", pair[0], *pair[1])["protections"]
-    bare = bool(pair[1])
-    assert found == {
-        "files": "landlock" if bare else "namespaces+landlock",
-        "network": "seccomp" if bare else "namespaces+seccomp",
-        "processes": "seccomp",
-        "memory": "polled",
-        "disk": "rlimit+polled" if bare else "tmpfs",
-    }
+    run = ran("walls", pair[0], *pair[1])
+    found = run["protections"]
+    assert found == {**MECHANISMS[pair[1]], "processes": "seccomp", "memory": memory_of(run)}
     assert tuple(found) == NAMES
 
 
@@ -84,7 +93,7 @@ def test_without_walls_the_attempts_succeed() -> None:
     assert control["protections"] == {}
 
 
-@pytest.fixture(params=[pytest.param(pair, marks=pytest.mark.slow, id="-".join((pair[0], *pair[1]))) for pair in BARE])
+@pytest.fixture(params=SLOW_PAIRS)
 def ends(request: pytest.FixtureRequest) -> dict[str, Any]:
     who, words = request.param
     return ran("ends", who, *words)
@@ -130,7 +139,7 @@ def test_there_are_enough_of_them() -> None:
 def test_a_machine_without_the_means_says_so() -> None:
     """Without namespaces, Landlock and filters nothing is claimed, and a run that requires them is refused."""
     found = ran("nothing", "ordinary", "bare")
-    held = {"files": "", "network": "", "processes": "", "memory": "polled", "disk": "rlimit+polled"}
+    held = {"files": "", "network": "", "processes": "", "memory": memory_of(found), "disk": "rlimit+polled"}
     assert found["protections"] == held
     assert "isolation.require=files,network: this machine does not keep the worker from" in found["refused"]
     assert "job=doctor" in found["refused"]

@@ -9,7 +9,7 @@ import pytest
 from tests.support.hostile import DATASET, LIMITS, context, spec_of
 from whest.errors import UnprotectedError
 from whest.isolation.choose import Isolation, describe_protection, open_runner
-from whest.isolation.protections import NAMES, WALLS, status_of
+from whest.isolation.protections import NAMES, WALLS, check_required, status_of
 from whest.tracking.verify import broken_promise
 
 Whest = Callable[..., Any]
@@ -72,6 +72,19 @@ def test_no_line_of_the_estimator_runs_without_what_is_required(mode: str, tmp_p
         pytest.raises(UnprotectedError, match=r"isolation\.require=memory .*add memory_limit_mb=4000"),
     ):
         runner.predict(DATASET.mlp(DATASET.rows[0]))
+
+
+def test_macos_is_unprotected_and_says_how_to_go_on() -> None:
+    """There a worker reports no walls; memory is polled as everywhere."""
+    with pytest.raises(UnprotectedError) as caught:
+        check_required(WALLS, {"memory": "polled"}, 4000.0, platform="darwin")
+    assert "unprotected on macOS (files, network, processes)" in str(caught.value)
+    assert "isolation.require=[] runs without" in str(caught.value)
+    assert "job=doctor" not in str(caught.value)  # nothing that it names can be had there
+    check_required((), {}, None, platform="darwin")
+    check_required(("memory",), {"memory": "polled"}, 4000.0, platform="darwin")
+    with pytest.raises(UnprotectedError, match="add memory_limit_mb=4000"):
+        check_required(("memory",), {}, None, platform="darwin")
 
 
 def test_an_unknown_protection_is_refused_by_name(whest: Whest) -> None:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from tests.support.operations import CALLS, DTYPES, elementwise_calls, equations, every_elementwise
+from tests.support.operations import CALLS, DTYPES, LENGTHENED, elementwise_calls, equations, every_elementwise
 from whest.errors import UnmeterableError
-from whest.isolation.portable import vocabulary
+from whest.isolation.vocabulary import OPERATIONS
 from whest.metering.elementwise import ONE
+from whest.metering.internals import WRITTEN_OUT
 from whest.metering.jaxprs import CALLS as CALLING
 from whest.metering.jaxprs import kind
 from whest.metering.lowered import lowered_figure
@@ -44,7 +45,10 @@ def table_and_xla(eqn):
 
 
 def is_exception(eqn):
-    return eqn.primitive.name in EXCEPTIONS or (eqn.primitive.name == "select_n" and len(eqn.invars) > 3)
+    name = eqn.primitive.name
+    if name == "abs" and LENGTHENED:  # of a complex number: JAX 0.11 guards against overflow
+        return eqn.invars[0].aval.dtype.kind == "c"
+    return name in EXCEPTIONS | LENGTHENED or (name == "select_n" and len(eqn.invars) > 3)
 
 
 def check_against_xla(program):
@@ -55,7 +59,7 @@ def check_against_xla(program):
         kinds = [kind(var.aval) for var in (*eqn.invars, *eqn.outvars)]
         if (
             all(dtype == np.float32 for shape, dtype in kinds if shape)
-            and eqn.primitive.name in EXACT
+            and eqn.primitive.name in EXACT - LENGTHENED
             and xla.unknown is None
         ):
             assert ours == xla.flops, eqn
@@ -96,7 +100,7 @@ def test_every_price_is_held_against_xla():
 def test_the_table_is_closed():
     """Whatever a worker may send has a formula here, is walked, or is refused by name: F never depends on jaxlib."""
     walked = {*CALLING, "scan", "while", "cond", "custom_linear_solve"}
-    assert set(vocabulary()) <= {*FORMULAS, *FREE, *REGIONS, *REFUSED, *walked}
+    assert set(OPERATIONS) - {*WRITTEN_OUT, "switch"} <= {*FORMULAS, *FREE, *REGIONS, *REFUSED, *walked}
 
 
 def test_lapack_on_complex_numbers_costs_four_times_as_much():

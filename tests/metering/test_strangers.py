@@ -1,5 +1,6 @@
 """Leaks that people found who had not read the code, each closed. docs/attacks.md tells what else they tried."""
 
+import inspect
 import logging
 import sys
 
@@ -16,6 +17,7 @@ from jax.interpreters import mlir
 from whest.errors import UnmeterableError
 from whest.metering import meter
 from whest.metering.eager import Ledger, metered
+from whest.metering.walk import estimate_cost
 
 ZERO = np.float32(0)
 SQUARE = jax.ShapeDtypeStruct((16, 16), jnp.float32)
@@ -113,3 +115,51 @@ def test_nobody_listens_while_an_operation_is_compiled_and_run() -> None:
     inside = [name for name in heard if name in ("log", "profile") or "backend_compile" in name]
     assert ledger.flops > 0
     assert not inside
+
+
+@pytest.mark.parametrize(
+    "precision",
+    [
+        lax.DotAlgorithmPreset.F64_F64_F64,
+        lax.DotAlgorithmPreset.BF16_BF16_F32_X3,
+        lax.DotAlgorithm(np.float64, np.float64, np.float64),
+    ],
+)
+def test_a_product_that_computes_in_another_type_is_refused(precision) -> None:
+    """float64 products were had at the price of float32 ones, and below XLA's figure."""
+    with pytest.raises(UnmeterableError, match=r"precision=.* has no price"):
+        meter(lambda a, b: lax.dot(a, b, precision=precision))(SQUARE, SQUARE)
+    for plain in (None, "highest", lax.DotAlgorithmPreset.DEFAULT):
+        assert meter(lambda a, b: lax.dot(a, b, precision=plain))(SQUARE, SQUARE).flops == 2 * 16**3  # noqa: B023
+
+
+def test_a_generator_with_a_memory_is_refused() -> None:
+    """Its state lives in the compiled program: what one MLP drew was seen by the next."""
+    with pytest.raises(UnmeterableError, match="keeps a state from one call to the next"):
+        meter(lambda: lax.rng_uniform(np.float32(0), np.float32(1), (3,)))()
+
+
+def test_the_remainder_of_floats_costs_its_longest_division() -> None:
+    """2^127 mod m was had for one FLOP; squaring and reducing takes 7 products and 7 reductions at least."""
+    numbers = jax.ShapeDtypeStruct((10,), jnp.float32)
+    assert meter(lax.rem)(numbers, numbers).flops == 10 * (254 + 23)
+    whole = jax.ShapeDtypeStruct((10,), jnp.int32)
+    assert meter(lax.rem)(whole, whole).flops == 10
+
+
+def nested(x, depth: int, length: int):
+    return lax.scan(lambda c, _: (nested(c, depth - 1, length), None), x, None, length)[0] if depth else x * 1.5
+
+
+def test_what_is_too_large_or_too_deep_is_refused_in_words() -> None:
+    with pytest.raises(UnmeterableError, match="more FLOPs than a number can hold"):
+        meter(lambda x: nested(x, 36, 2**31 - 1))(1.0)
+    program = jax.make_jaxpr(lambda x: nested(x, 12, 2))(1.0)
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(len(inspect.stack(0)) + 30)
+        with pytest.raises(UnmeterableError, match="nested too deep"):
+            estimate_cost(program)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert meter(lambda x: x.sum(1))(jax.ShapeDtypeStruct((1000, 0), jnp.float32)).flops == 0

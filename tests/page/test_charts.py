@@ -15,7 +15,7 @@ from tests.page.test_page import ATTACKS, Outline
 from whest.page import Axis, Bar, Bars, Chart, Choice, Guide, Interval, Intervals, Page, Section, Series, Text, render
 from whest.page.cases import case_chart
 from whest.page.charts import chart_json, colours_of, interval_places
-from whest.page.render import VENDOR, bar_widths, has_chart
+from whest.page.render import VENDOR, bar_widths, kinds_of
 from whest.page.words import LONGEST_LABEL, label
 from whest.tasks.whitebox.answers import MAX_POINTS, answer_blocks, choose, layers_to_show
 from whest.tasks.whitebox.figures import Answers
@@ -68,8 +68,8 @@ def test_columns_of_different_lengths_are_refused() -> None:
 
 def test_a_chart_is_found_at_any_depth() -> None:
     one = chart(Series("a", [1], [1]))
-    assert has_chart([Section("s", [Choice("c", [("o", [one])])])])
-    assert not has_chart([Section("s", [Choice("c", [("o", [Text("t")])])])])
+    assert kinds_of([Section("s", [Choice("c", [("o", [one])])])]) == {Section, Choice, Chart}
+    assert Chart not in kinds_of([Section("s", [Choice("c", [("o", [Text("t")])])])])
 
 
 def test_bars_are_shares_of_the_largest_or_of_the_given_whole() -> None:

@@ -4,7 +4,10 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
@@ -318,3 +321,18 @@ def test_what_cannot_be_shown_is_refused(whest: Whest, outputs: Path, arguments:
     assert refused.exit_code != 0
     assert complaint in refused.err
     assert refused.files == []
+
+
+def test_a_page_is_made_where_the_locale_is_not_utf_8(tmp_path: Path) -> None:
+    """With LC_ALL=C Python would read the page's own scripts as ASCII."""
+    code = (
+        "import locale, sys; from pathlib import Path; from whest.page import Page, Text, save_page\n"
+        "save_page(Page('\\u03bb', '\\u00b1', [Text('\\u00d7')]), Path(sys.argv[1]))\n"
+        "print(locale.getpreferredencoding(False))"
+    )
+    plain = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-c", code, str(tmp_path / "page.html")]
+    ended = subprocess.run(words, env=plain, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.lower().strip() not in ("utf-8", "utf8")
+    assert "λ" in (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -1,7 +1,8 @@
-"""Runs hostile snippets in a worker and prints what they got, as JSON: `python escape_run.py JOB FOLDER [bare]`.
+"""Runs hostile snippets in a worker and prints what they got, as JSON: `escape_run.py JOB FOLDER [bare|bwrap]`.
 
 A program of its own, so that the tests can start it as another user. With `bare` the kernel refuses namespaces to
-it and to its workers, as Docker does.
+it and to its workers, as Docker does. With `bwrap` it refuses the one call by which a worker asks for them; bubblewrap
+asks by another, and so is given what workers aren't.
 """
 
 import ctypes
@@ -21,6 +22,7 @@ from tests.support.escapes import ATTEMPTS  # noqa: E402
 from tests.support.hostile_ends import ENDS  # noqa: E402
 from whest.errors import UnprotectedError  # noqa: E402
 from whest.estimator.spec import EstimatorSpec  # noqa: E402
+from whest.isolation.cgroup import usable_parent  # noqa: E402
 from whest.isolation.furniture import devices, furniture, own_folder, private_entries  # noqa: E402
 from whest.isolation.launch import Launch, Room, bare_environment  # noqa: E402
 from whest.isolation.process import Worker  # noqa: E402
@@ -97,7 +99,8 @@ def run_attempts(folder: Path, has_walls: bool) -> dict[str, Any]:
     try:
         worker.wait_until_ready()
         reply, _ = worker.ask({"sources": ATTEMPTS}, timeout_s=60)
-        return {"uid": os.getuid(), "protections": worker.protections, "answers": reply["answers"]}
+        found = {"protections": worker.protections, "has_group": usable_parent() is not None}
+        return {"uid": os.getuid(), "answers": reply["answers"], **found}
     finally:
         worker.close()
         neighbour.close()
@@ -121,13 +124,15 @@ def run_without_means(folder: Path) -> dict[str, Any]:
         refused = str(error)
     strict.close()
     kept[-1].unlink(missing_ok=True)
-    return {"protections": found, "refused": refused}
+    return {"protections": found, "refused": refused, "has_group": usable_parent() is not None}
 
 
 def main(job: str, folder: str, *words: str) -> None:
     os.environ["HOME"] = folder
     if "bare" in words:
         refuse_calls(seccomp.REFUSED["unshare"][AT], seccomp.REFUSED["mount"][AT])
+    if "bwrap" in words:
+        refuse_calls(seccomp.REFUSED["unshare"][AT])
     if job == "nothing":
         found = run_without_means(Path(folder))
     elif job in ("walls", "control"):

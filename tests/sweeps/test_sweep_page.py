@@ -1,9 +1,15 @@
 """A sweep's page: the best first, what was swept as the axis, seeds folded, hundred jobs in little room."""
 
+import json
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
+from filelock import FileLock
 
 from whest.page import Chart, Headline, Intervals, Page, Section, Table, render
+from whest.sweeps import live
 from whest.sweeps.axes import axis_of, points_of
 from whest.sweeps.page import sweep_page
 from whest.sweeps.table import SweepRow, label_rows, mark_best, mark_front
@@ -128,3 +134,48 @@ def test_a_hundred_jobs_fit_into_a_megabyte_and_none_into_a_page() -> None:
     rows = finished(*(job(i, f"estimator.k={i}", 1.0 + i) for i in range(100)))
     assert len(render(sweep_page(rows, "t")).encode()) < 1_000_000
     assert "no job has a score" in render(sweep_page([job(0, "estimator.k=1", None)], "t"))
+
+
+def test_three_swept_keys_are_small_multiples_on_one_scale() -> None:
+    grid = [(k, d, lam) for k in (1, 2) for d in (1, 2, 3) for lam in (0.1, 1, 10)]
+    words = [f"estimator.k={k} estimator.d={d} estimator.lam={lam}" for k, d, lam in grid]
+    rows = finished(*(job(i, own, 1.0 + i) for i, own in enumerate(words)))
+    shown = [one for one in sweep_page(rows, "t").blocks[1].blocks if isinstance(one, Chart)][:-1]  # type: ignore[union-attr]
+    assert [chart.caption.partition(":")[0] for chart in shown] == ["d=1", "d=2", "d=3"]
+    assert len({(chart.y.low, chart.y.high) for chart in shown}) == 1
+    low, high = shown[0].y.low, shown[0].y.high
+    assert low is not None
+    assert high is not None
+    assert low < 1.0 < 18.0 < high
+    assert sum(len(series.x) for chart in shown for series in chart.series) == len(grid)
+
+
+def test_a_running_sweep_has_a_page_that_reloads(tmp_path: Path) -> None:
+    rows = finished(job(0, "estimator.k=1", 1.0), job(1, "estimator.k=2", 2.0))
+    running = render(sweep_page(rows, "t", "", 40, is_running=True))
+    assert '<meta http-equiv="refresh" content="5">' in running
+    assert "2 of 40 jobs are done" in running
+    assert "refresh" not in render(sweep_page(rows, "t"))
+
+
+def test_the_page_is_written_again_only_after_some_time(tmp_path: Path) -> None:
+    page, state = tmp_path / "sweep.html", tmp_path / "sweep_state.json"
+    assert not live.rewrite_page(tmp_path), "no sweep here"
+    for number, problem in enumerate(("the first problem", None)):
+        (tmp_path / str(number)).mkdir()
+        if problem:
+            (tmp_path / str(number) / "problem.txt").write_text(problem)
+    state.write_text(json.dumps({"state": "open", "n_jobs": 4, "command": "the command"}))
+    assert live.rewrite_page(tmp_path)
+    html = page.read_text()
+    assert "1 of 4 jobs are done" in html, "a job without a report or a problem still runs"
+    assert "the first problem" in html
+    assert "the command" in html
+    assert not live.rewrite_page(tmp_path), "it is fresh"
+    os.utime(page, (0, 0))
+    with FileLock(tmp_path / ".page"):
+        assert not live.rewrite_page(tmp_path), "another process writes it"
+    assert live.rewrite_page(tmp_path)
+    state.write_text(json.dumps({"state": "done"}))
+    os.utime(page, (0, 0))
+    assert not live.rewrite_page(tmp_path), "the end of the sweep wrote the last one"

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from whest.notation import plus_minus
+from whest.tracking.naming import OWN_TAGS
 from whest.tracking.runs import silence
 
 pytestmark = [
@@ -46,14 +48,26 @@ def artifacts(outputs: Path, run: Any) -> Path:
 
 
 def test_a_runs_figures_are_all_in_mlflow(whest: Whest, outputs: Path) -> None:
-    outcome = whest(*TRACKED, "budget=1e6", "estimator=mean_prop", "participant=ada")
+    own = ("name=my try", "notes=a, b", "tags.group=night")
+    outcome = whest(*TRACKED, "budget=1e6", "estimator=mean_prop", "participant=ada", *own)
     assert outcome.exit_code == 0, outcome.err
     report = outcome.report
     (run,) = recorded(outputs)
+    assert run.info.run_name == report["run_config"]["name"] == "my try"
+    assert report["run_config"]["notes"] == "a, b"
+    assert run.data.tags["group"] == report["run_config"]["tags"]["group"] == "night"
+    results = report["results"]
+    assert run.data.tags["score"] == plus_minus(results["score"], results["score_se"])
+    assert run.data.tags["mlflow.note.content"].startswith(f"a, b. {run.data.tags['score']} (lower is better), C/B ")
+    page = (outcome.folder / "report.html").read_text()
+    assert "<h1>my try: mean_prop on fresh</h1>" in page
+    assert "tag group" in page
+    known = OWN_TAGS | {"group"}
+    assert [name for name in run.data.tags if name not in known and not name.startswith("mlflow.")] == []
     assert run.info.status == "FINISHED"
     assert run.info.end_time >= run.info.start_time > 0
 
-    results, metrics = report["results"], run.data.metrics
+    metrics = run.data.metrics
     numbers = {name: value for name, value in results.items() if type(value) in (int, float)}
     assert {"score", "adjusted_final_layer_score_se", "ratio_to_sampling", "n_failed_mlps"} <= set(numbers)
     unsteady = {"compile_time_s", "peak_memory_bytes"}
@@ -67,6 +81,7 @@ def test_a_runs_figures_are_all_in_mlflow(whest: Whest, outputs: Path) -> None:
     params = run.data.params
     for name in ("flop_budget", "width", "depth", "n_mlps", "round", "participant"):
         assert params[name] == str(report["run_config"][name])
+    assert not [name for name in params if name in ("name", "notes") or name.startswith("tags.")]
     assert [name for name in params if "sha256" in name] == ["report_sha256"], "it can't be changed, unlike a tag"
     assert "estimator.target" not in params
     assert not [name for name in params if name.startswith("isolation.protections")]

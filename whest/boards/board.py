@@ -1,7 +1,7 @@
 """A board: the entries of one track under a policy, the unranked entries with their reasons, and the other tracks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from whest.boards.entries import Entry, Status, sidelined
@@ -59,9 +59,30 @@ def make_board(policy: Policy, entries: Sequence[Entry]) -> Board:
         deadline=policy.deadline,
         track=track,
         why=why,
-        rows=(*rows, *sorted(aside, key=lambda row: ORDER.index(row.status))),
+        rows=told_apart([*rows, *sorted(aside, key=lambda row: ORDER.index(row.status))]),
         other_tracks=tuple(other for other in tracks if other != track),
     )
+
+
+def told_apart(rows: Sequence[Row]) -> tuple[Row, ...]:
+    """The same rows, each with the knobs that differ between rows of one participant and estimator."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.participant, row.estimator), []).append(row)
+    differ = {
+        key: [knob for knob in dict.fromkeys(k for row in group for k in row.settings) if _differs(knob, group)]
+        for key, group in groups.items()
+    }
+    return tuple(replace(row, knobs=_words(row, differ[row.participant, row.estimator])) for row in rows)
+
+
+def _words(row: Row, knobs: Sequence[str]) -> str:
+    return " ".join(f"{knob}={row.settings.get(knob, '–')}" for knob in knobs)
+
+
+def _differs(knob: str, rows: Sequence[Row]) -> bool:
+    """Whether the rows have different values. A row that could not be read has no knobs and says nothing."""
+    return len({row.settings.get(knob) for row in rows if row.settings}) > 1
 
 
 def find_tracks(entries: Sequence[Entry]) -> list[Track]:
@@ -109,6 +130,7 @@ def _unranked(entry: Entry, status: Status, note: str) -> Row:
         run_ids=(entry.run_id,),
         folder=entry.folder,
         protection=entry.protection,
+        settings=entry.knobs,
     )
 
 

@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
 from whest.boards.verdicts import Verdict, current_verdict
+from whest.document import flatten
 from whest.notation import count
 from whest.tracking.recorded import RecordedRun
 
@@ -68,6 +69,8 @@ class Entry:
     """The protocol in words."""
     protection: str = ""
     """trusted, protected or unprotected; empty for runs of older versions."""
+    knobs: Mapping[str, str] = field(default_factory=dict)
+    """What identifies the config, in words: the knobs without the seed, a recipe, the hash of a stranger's source."""
 
     @property
     def ruling(self) -> str | None:
@@ -124,6 +127,7 @@ def _read(run: RecordedRun, bare: Entry) -> Entry:
         score_se=run.score_se,
         estimator=str(config["estimator"]["name"]),
         config=_identity(config["estimator"]),
+        knobs=_knobs(config["estimator"]),
         seed=config.get("seed"),
         protection=str(config.get("isolation", {}).get("status", ""))[:20],
     )
@@ -163,6 +167,18 @@ def _identity(estimator: Json, **more: Any) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
+def _knobs(estimator: Json, **more: Any) -> dict[str, str]:
+    """The same facts as in `_identity`, in words."""
+    knobs = {str(name)[:40]: _short(value) for name, value in estimator.get("knobs", {}).items() if name != "seed"}
+    if not str(estimator.get("target") or "").startswith("estimators.") and estimator.get("source_sha256"):
+        knobs["source"] = str(estimator["source_sha256"])[:8]
+    return knobs | {name: _short(value) for name, value in more.items()}
+
+
+def _short(value: Any) -> str:
+    return str(value)[:60]
+
+
 def _read_whitebox(report: Json) -> dict[str, Any]:
     config, meta = report["run_config"], report["run_meta"]
     done, asked = len(report["results"]["per_mlp"]), config["n_mlps"]
@@ -181,6 +197,7 @@ def _read_exam(report: Json) -> dict[str, Any]:
     stopped = meta["status"] != "finished" or done < asked
     return {
         "config": _identity(config["estimator"], recipe=config["recipe"]),
+        "knobs": _knobs(config["estimator"], **flatten({"recipe": config["recipe"]})),
         "is_demo": config["dataset"]["is_demo"],
         "unfinished": f"{meta['status']} after {done} of {asked} questions" if stopped else None,
         "invalid": results["invalid"],

@@ -7,13 +7,14 @@ from pathlib import Path
 from whest.boards.board import Board
 from whest.boards.entries import Status
 from whest.boards.policies import Row
-from whest.notation import plus_minus
+from whest.notation import count, plus_minus
 from whest.page import (
     Block,
     Cell,
     Code,
     Column,
     Fact,
+    Fold,
     Headline,
     Interval,
     Intervals,
@@ -49,12 +50,13 @@ def board_page(board: Board, folder: Path) -> Page:
         blocks.append(Section("Not ranked", [_table(board, aside, folder)], note))
     if board.other_tracks:
         note = "They have other protocol hashes: their scores are not comparable with these."
-        blocks.append(Section("Other tracks", [_tracks(board)], note))
+        title = f"{count(len(board.other_tracks), 'other track')}"
+        blocks.append(Section("Other tracks", [Fold(title, [_tracks(board)])], note))
     again = f"python -m whest job=leaderboard leaderboard={board.rule} leaderboard.protocol={board.track.protocol}"
     deadline = f" leaderboard.deadline={board.deadline.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}" if board.deadline else ""
     blocks.append(Section("Make it again", [Code(again + deadline)], "It reads logged scores and computes none."))
     subtitle = f"track {board.track.protocol}, {board.why}: {board.track.words}"
-    return Page(f"{board.rule} leaderboard", subtitle, blocks, kind="leaderboard")
+    return Page(f"{board.rule} leaderboard", subtitle, blocks, kind="leaderboard", is_wide=True)
 
 
 def _headline(board: Board) -> Headline | Text:
@@ -75,17 +77,19 @@ def _headline(board: Board) -> Headline | Text:
 
 def _table(board: Board, rows: list[Row], folder: Path) -> Table:
     weighted = any(row.weight is not None for row in board.rows)
+    knobbed = any(row.knobs for row in board.rows)
     columns: list[Column | str] = [
         Column("rank", is_numeric=True),
-        "participant",
+        Column("participant", is_wrapped=True),
         Column("score ± SE", is_numeric=True),
         *[Column("weight", "a dry run", is_numeric=True)] * weighted,
         "status",
         "protection",
-        "note",
-        "estimator",
+        Column("note", is_wrapped=True),
+        Column("estimator", is_wrapped=True),
+        *[Column("knobs", "what tells rows of one participant apart", is_wrapped=True)] * knobbed,
         Column("runs", "the best of these, or the mean over them"),
-        "submitted (UTC)",
+        Column("submitted (UTC)", is_wrapped=True),
         "run",
     ]
     cells = [
@@ -98,8 +102,9 @@ def _table(board: Board, rows: list[Row], folder: Path) -> Table:
             row.protection or "–",
             row.note,
             row.estimator,
+            *[row.knobs] * knobbed,
             row.n_runs,
-            f"{row.submitted_at:%Y-%m-%d %H:%M:%S}" if row.submitted_at else "–",
+            f"{row.submitted_at:%Y-%m-%d %H:%M}" if row.submitted_at else "–",
             Cell(", ".join(run_id[:8] for run_id in row.run_ids), href=_link(row, folder)),
         ]
         for row in rows
@@ -116,7 +121,7 @@ def _link(row: Row, folder: Path) -> str | None:
 
 def _tracks(board: Board) -> Table:
     rows = [(track.protocol, track.rule, track.n_runs, track.words) for track in board.other_tracks]
-    return Table(["protocol", "scoring", "runs", "data"], rows, f"{len(rows)} tracks")
+    return Table(["protocol", "scoring", "runs", Column("data", is_wrapped=True)], rows, f"{len(rows)} tracks")
 
 
 def _scores(board: Board) -> Intervals:
@@ -124,7 +129,7 @@ def _scores(board: Board) -> Intervals:
     rows = board.ranked[:MOST_DRAWN]
     found = [
         Interval(
-            f"{row.rank}  {row.participant}",
+            f"{row.rank}  {row.participant} {row.knobs}".rstrip(),
             score := row.score or 0.0,
             score - (row.score_se or 0.0),
             score + (row.score_se or 0.0),

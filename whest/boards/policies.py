@@ -2,8 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, stdev
@@ -39,6 +39,10 @@ class Row:
     """The folder of its run's files."""
     protection: str = ""
     """trusted, protected or unprotected."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """All knobs of the row's config."""
+    knobs: str = ""
+    """The knobs that tell this row from others of the same participant and estimator; empty if there are none."""
 
 
 class Policy(Protocol):
@@ -184,6 +188,7 @@ class AriPolicy(Terms):
             submitted_at=max((entry.submitted_at for entry in counted if entry.submitted_at), default=None),
             run_ids=tuple(entry.run_id for entry in counted),
             protection=shared_protection(counted),
+            settings=counted[0].knobs,
         )
 
 
@@ -210,6 +215,7 @@ def best_of_each(entries: Iterable[Entry], key: Key) -> list[Row]:
             run_ids=(runs[0].run_id,),
             folder=runs[0].folder,
             protection=runs[0].protection,
+            settings=runs[0].knobs,
         )
         for name, runs in taken.items()
     ]

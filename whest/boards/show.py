@@ -34,6 +34,7 @@ COLUMNS = (
     "rank",
     "participant",
     "estimator",
+    "knobs",
     "score",
     "score_se",
     "weight",
@@ -91,11 +92,13 @@ def print_board(board: Board, folder: Path, console: Console) -> None:
 
 def _table(board: Board) -> Table:
     weighted = any(row.weight is not None for row in board.rows)
+    knobbed = any(row.knobs for row in board.rows)
     table = Table(box=None, header_style="bold")
     names = [
         "rank",
         "participant",
         "estimator",
+        *["knobs"] * knobbed,
         "score",
         *["weight"] * weighted,
         "runs",
@@ -112,6 +115,7 @@ def _table(board: Board) -> Table:
             str(row.rank or "–"),
             _words(row.participant),
             _words(row.estimator),
+            *[_words(row.knobs)] * knobbed,
             plus_minus(row.score, row.score_se),
             *["–" if row.weight is None else f"{row.weight:.4f}"] * weighted,
             str(row.n_runs),

@@ -16,6 +16,7 @@ from whest.config.build import build_group, build_target
 from whest.config.settings import read_settings
 from whest.display.console import open_console, say
 from whest.errors import ConfigError
+from whest.gallery.refresh import refresh
 from whest.tracking.recorded import find_run_id, find_runs
 from whest.tracking.runs import MlflowTracking
 
@@ -56,6 +57,7 @@ def carry_out_board(config: Config, overrides: Sequence[str], console: Console) 
         raise ConfigError(f"output={folder} is a file: name a folder for board.html, board.csv and board.json")
     save_board(board, folder)
     print_board(board, folder, console)
+    refresh(settings.outputs, folder)
     return board
 
 

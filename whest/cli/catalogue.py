@@ -62,7 +62,9 @@ def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
 
 def headline(path: Path) -> str:
     """The first comment of a config, which describes it."""
-    comments = [line.lstrip("# ").strip() for line in path.read_text().splitlines() if line.startswith("#")]
+    comments = [
+        line.lstrip("# ").strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")
+    ]
     return next((line for line in comments if line and not line.startswith("@package")), "")
 
 

@@ -22,6 +22,7 @@ from whest.cli.jobs import carry_out
 from whest.config.compose import config_folder, guard_folders
 from whest.config.jobs import JOBS
 from whest.config.words import refuse_idle, written_out
+from whest.display.answer import answer_in_json, give_answer, tell
 from whest.errors import ConfigError, JobFailedError, WhestError
 from whest.notation import printable
 from whest.sweeps.callback import finish_open_sweep
@@ -79,11 +80,17 @@ def task_function(config: DictConfig) -> float | None:
         leaves_files = JOBS[job].keeps_folder
         if leaves_files:
             require_folder(settings.outputs_dir)
-        return carry_out(job, values, folder, overrides)
+        answer_in_json(settings.console == "json")
+        tell(job=job)
+        value = carry_out(job, values, folder, overrides)
+        if not is_alone:
+            give_answer(0)
+        return value
     except Exception as error:
         leaves_files = leaves_files and not isinstance(error, ConfigError)
         if not is_alone:
             keep_problem(folder, error)
+            give_answer(getattr(error, "exit_code", 1), str(error))
         raise
     except KeyboardInterrupt:
         leaves_files = (folder / "report.json").exists()
@@ -119,13 +126,18 @@ def run_command_line() -> None:
     """Run Hydra with whest's exit codes: 2 for a wrong config, 1 for a failed job, 130 for Ctrl-C."""
     _prepare()
     try:
+        answer_in_json("console=json" in sys.argv[1:])  # also for words that Hydra refuses
         sys.argv[1:] = written_out(sys.argv[1:])
         hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task_function)()
         _end_sweep(is_interrupted=False)
+        if "--multirun" not in sys.argv and "-m" not in sys.argv:
+            give_answer(0)
     except SystemExit:
         raise
     except BaseException as error:
         _fail(error)
+    finally:
+        answer_in_json(False)
 
 
 def _prepare() -> None:
@@ -161,6 +173,7 @@ def _fail(error: BaseException) -> None:
         "\t".join(map(printable, line.split("\t"))) for line in sentence.splitlines()
     ]  # a stranger's words may be among them
     print(f"whest: {chr(10).join(lines)}", file=sys.stderr)
+    give_answer(exit_code, "\n".join(lines))
     raise SystemExit(exit_code)
 
 

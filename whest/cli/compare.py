@@ -17,13 +17,17 @@ from whest.compare.view import draw_comparison, print_comparison
 from whest.config.build import build_group, build_target
 from whest.config.compose import choices, command_of, recompose
 from whest.config.settings import read_settings
+from whest.display.answer import tell
 from whest.display.console import open_console
 from whest.display.progress import open_progress
 from whest.errors import ConfigError, JobFailedError
 from whest.experiment import AnyExperiment, build, protocol_of, run
 from whest.files import write_atomically
+from whest.gallery.refresh import refresh
+from whest.notation import figure
 from whest.page import save_page
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, read_predictions
+from whest.tracking.naming import LONGEST_NAME, own_tags
 from whest.tracking.parents import close_parent, open_parent
 from whest.tracking.recorded import UnreadableError, read_report
 from whest.tracking.runs import MlflowTracking
@@ -59,8 +63,11 @@ def carry_out_comparison(config: Config, folder: Path, overrides: list[str], com
     save_comparison(comparison, folder, command)
     ran = [one.folder for one in gathered if isinstance(one, Planned)]
     if store is not None:
-        log_comparison(store, comparison, folder, ran, command)
+        settings = read_settings(config)
+        log_comparison(store, comparison, folder, ran, command, settings.name, own_tags(settings.tags))
+    tell(verdict=[pair.verdict for pair in comparison.pairs], folder=str(folder), files=list(FILES))
     print_comparison(comparison, folder, console)
+    refresh(read_settings(config).outputs, folder)
     return not any(entrant.report["results"]["failure_breakdown"]["error"] for entrant in entrants)
 
 
@@ -99,7 +106,7 @@ def _plan(choice: Choice, folder: Path, overrides: Sequence[str], command: str) 
         raise ConfigError(
             f'{idle[0]} has no effect on job=compare: write it into compare.runs, "{choice.text} knob=value"'
         )
-    kept = [word for word, key in keys.items() if key != "job" and not key.startswith("compare")]
+    kept = [word for word, key in keys.items() if key not in ("job", "name") and not key.startswith("compare")]
     words = [*kept, *choice.overrides]
     try:
         config = recompose(words)
@@ -130,17 +137,26 @@ def _run_now(planned: Planned, console: Console) -> Entrant:
 
 
 def log_comparison(
-    tracking: MlflowTracking, comparison: Comparison, folder: Path, ran: Sequence[Path], command: str
+    tracking: MlflowTracking,
+    comparison: Comparison,
+    folder: Path,
+    ran: Sequence[Path],
+    command: str,
+    own_name: str | None = None,
+    own: Mapping[str, str] | None = None,
 ) -> None:
     """Log one MLflow run for the comparison. The runs made for it become its children."""
+    verdicts = [pair.verdict for pair in comparison.pairs]
     tags = {
-        "verdict": "; ".join(pair.verdict for pair in comparison.pairs)[:5000],
+        **(own or {}),
+        "verdict": "; ".join(verdicts)[:5000],
         "compared_protocol": comparison.protocol_hash,
         "run_folder": str(folder),
         "command": command,
         "mlflow.source.name": command,
     }
-    name = f"compare {' '.join(side.name for side in comparison.sides)}"[:200]
+    name = (own_name or " against ".join(side.name for side in comparison.sides))[:LONGEST_NAME]
+    score = " against ".join(figure(side.mean) for side in comparison.sides)
     metrics = [
         (key, float(value), step)
         for step, pair in enumerate(comparison.pairs)
@@ -149,7 +165,8 @@ def log_comparison(
     ]
     try:
         run_id = open_parent(tracking, "comparison", name, tags)
-        close_parent(tracking, run_id, metrics, files=[folder / file for file in FILES], children=ran)
+        files = [folder / file for file in FILES]
+        close_parent(tracking, run_id, metrics, files=files, children=ran, score=score, words=". ".join(verdicts))
     except Exception as error:
         LOG.warning(
             "MLflow at %s did not store the comparison (%s); it is saved in %s", tracking.tracking_uri, error, folder

@@ -1,12 +1,14 @@
 """Findings on the console, each with its remedy."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from whest.checks.finding import Finding, Status
+from whest.display.answer import tell
 
 COLOURS: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
@@ -22,3 +24,4 @@ def print_findings(findings: Sequence[Finding], console: Console) -> None:
         if finding.remedy:
             table.add_row("", "", f"[bold]→[/] {escape(finding.remedy)}")
     console.print(table)
+    tell(findings=[asdict(finding) for finding in findings])

@@ -8,7 +8,16 @@ from rich.console import Console
 
 from whest.config.compose import command_of
 from whest.config.settings import read_settings
-from whest.display.console import open_console, print_cases, print_next, print_places, print_report, say
+from whest.display.console import (
+    next_steps,
+    open_console,
+    print_cases,
+    print_next,
+    print_places,
+    print_report,
+    say,
+    tell_report,
+)
 from whest.display.progress import open_progress
 from whest.errors import JobFailedError
 from whest.report import AnyReport
@@ -38,9 +47,11 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
                 print_job(report, job_line(report, folder.name, overrides), console, settings.show_mlps)
 
         report = run(experiment, folder, progress, show)
+    steps = next_steps(report, not isinstance(experiment.tracking, NoTracking))
+    tell_report(report, folder, steps)
     if point is None:
         print_places(report, folder, console)
-        print_next(report, console, not isinstance(experiment.tracking, NoTracking))
+        print_next(steps, console)
     if report.meta.status == "interrupted":
         raise KeyboardInterrupt  # everything is saved; this stops a sweep too
     if report.problem is not None:

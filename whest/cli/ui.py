@@ -14,7 +14,8 @@ from whest.tracking import ui
 def serve(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     settings = read_settings(config)
     tracking, experiment_id = ui.open_store(build_group(config, "tracking", outputs=settings.outputs))
-    say(f"MLflow needs a few seconds to start. Then the runs are at\n{ui.address(experiment_id, settings.port)}")
+    table, charts = (ui.address(experiment_id, settings.port, mode) for mode in ("TABLE", "CHART"))
+    say(f"MLflow needs a few seconds to start. Then the runs are at\n{table}\nand their charts at\n{charts}")
     exit_code = ui.serve(tracking, settings.port)
     if exit_code:
         raise JobFailedError(

@@ -84,51 +84,53 @@ def _knob(word: str) -> str:
     return f"{plus}{key}" if key.startswith("estimator.") else f"{plus}estimator.{key}"
 
 
-def read_entrants(text: str, tracking: MlflowTracking | None, estimators: Sequence[str]) -> list[Entrant]:
-    """The runs of one word of `compare.runs`: several for a sweep's folder, else one."""
+def read_entrants(
+    text: str, tracking: MlflowTracking | None, estimators: Sequence[str], key: str = "compare.runs"
+) -> list[Entrant]:
+    """The runs of one word of `compare.runs`, or of another key: several for a sweep's folder, else one."""
     path = Path(text)
     if RUN_ID.fullmatch(text) and not path.exists():
-        return [_from_mlflow(text, tracking)]
+        return [_from_mlflow(text, tracking, key)]
     if path.is_dir() and not (path / "report.json").exists():
         jobs = sorted((job for job in path.iterdir() if job.name.isdigit()), key=lambda job: int(job.name))
         found = [job / "report.json" for job in jobs if (job / "report.json").exists()]
         if not found:
-            raise ConfigError(f"compare.runs has {text}: neither it nor a sweep's job in it has a report.json")
-        return [_from_file(report, str(report.parent), path) for report in found]
+            raise ConfigError(f"{key} has {text}: neither it nor a sweep's job in it has a report.json")
+        return [_from_file(report, str(report.parent), path, key) for report in found]
     report = path / "report.json" if path.is_dir() else path
     if not report.is_file():
         raise ConfigError(
-            f"compare.runs has {text!r}, which is no file or folder, no MLflow run id and no estimator "
+            f"{key} has {text!r}, which is no file or folder, no MLflow run id and no estimator "
             f"({', '.join(estimators)})"
         )
-    return [_from_file(report, text, report.parent)]
+    return [_from_file(report, text, report.parent, key)]
 
 
-def _from_file(path: Path, source: str, given: Path) -> Entrant:
+def _from_file(path: Path, source: str, given: Path, key: str) -> Entrant:
     for name in (path.name, PREDICTIONS_FILE):
         if not (path.parent / name).resolve().is_relative_to(given.resolve()):
-            raise ConfigError(f"compare.runs has {source}: {name} is a link out of it, put the file itself there")
-    return entrant(read_report(path), read_predictions(path.parent / PREDICTIONS_FILE), source)
+            raise ConfigError(f"{key} has {source}: {name} is a link out of it, put the file itself there")
+    return entrant(read_report(path), read_predictions(path.parent / PREDICTIONS_FILE), source, key)
 
 
-def _from_mlflow(run_id: str, tracking: MlflowTracking | None) -> Entrant:
+def _from_mlflow(run_id: str, tracking: MlflowTracking | None, key: str) -> Entrant:
     if tracking is None:
-        raise ConfigError(f"compare.runs has the MLflow run {run_id}: add tracking=mlflow to say where MLflow is")
+        raise ConfigError(f"{key} has the MLflow run {run_id}: add tracking=mlflow to say where MLflow is")
     client, _ = tracking.connect()
     recorded = read_run(client, run_id)
     held = {item.path for item in client.list_artifacts(run_id)}
     with tempfile.TemporaryDirectory() as place:
         answers = client.download_artifacts(run_id, PREDICTIONS_FILE, place) if PREDICTIONS_FILE in held else None
-        return entrant(recorded, read_predictions(Path(answers)) if answers else None, run_id)
+        return entrant(recorded, read_predictions(Path(answers)) if answers else None, run_id, key)
 
 
-def entrant(recorded: RecordedRun, answers: Answers | None, source: str) -> Entrant:
+def entrant(recorded: RecordedRun, answers: Answers | None, source: str, key: str = "compare.runs") -> Entrant:
     """Make an entrant of a run. A run that was changed, or has no cases, is refused."""
     if recorded.problem is not None:
-        raise ConfigError(f"compare.runs has {source}: {recorded.problem}")
+        raise ConfigError(f"{key} has {source}: {recorded.problem}")
     if not recorded.rows:
         unit = case_score(recorded.report["results"])["unit"]
-        raise ConfigError(f"compare.runs has {source}: that run finished no {unit}")
+        raise ConfigError(f"{key} has {source}: that run finished no {unit}")
     return Entrant(recorded.report["run_config"]["estimator"]["name"], source, recorded.report, answers)
 
 

@@ -8,8 +8,8 @@ COMMAND = ("python", "-m", "whest")
 STORE = ("outputs_dir", "tracking")
 """Keys that say where runs are kept."""
 
-IDLE = ("job", "show_mlps", "resume")
-"""Keys that say nothing about the data and the rules."""
+IDLE = ("job", "show_mlps", "resume", "name", "notes", "tags")
+"""Keys, or groups of keys, that say nothing about the data and the rules."""
 
 SPECIAL = frozenset(" ,'\"[]{}()$\\")
 """Characters that need quotes inside `compare.runs=[…]`, which takes no nested ones."""
@@ -38,7 +38,7 @@ def compare_command(command: str, name: str, mode: str) -> str | None:
     other = "mean_prop" if entrant.split()[0] == "cov_prop" else "cov_prop"
     others = other if mode == "traced" else f"{other} mode={mode}"  # another mode would be another protocol
     runs = ",".join(f'"{text}"' if " " in text else text for text in (entrant, others))
-    kept = [word for word in words if word not in chosen and _key(word) not in IDLE]
+    kept = [word for word in words if word not in chosen and _group(word) not in IDLE]
     return command_line([*kept, "job=compare", f"compare.runs=[{runs}]"])
 
 

@@ -36,7 +36,8 @@ def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
     close = difflib.get_close_matches(key, known, n=1)
     meant = f" Did you mean {_join(parent, close[0])}?" if close else ""
     place = f"{parent} has the keys" if parent else "the top-level keys are"
-    return f"{_join(parent, key)} is not a key of this config.{meant} {place}: {', '.join(known)}"
+    knob = f". A knob of its class is added with a plus, +estimator.{key}=…" if parent == "estimator" else ""
+    return f"{_join(parent, key)} is not a key of this config.{meant} {place}: {', '.join(known)}{knob}"
 
 
 def _own_file(group: str, name: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -17,7 +17,7 @@ else:
     JobName = Literal[tuple(JOBS)]
 
 CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
-NODES = ("leaderboard", "bake", "compare", "judge", "report", "hydra")
+NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "report", "hydra")
 """Top-level nodes that are no group: of single jobs, or of the report."""
 GROUPS = ("round", "task", "dataset", "truth", "data", "estimator", "isolation", "scoring", "tracking")
 
@@ -60,14 +60,20 @@ class Settings:
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None
     device: Literal["auto", "cpu", "gpu"]
     participant: Annotated[str, Field(min_length=1)]
+    console: Literal["text", "json"]
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None
+    notes: Annotated[str, Field(min_length=1, max_length=4000)] | None
+    tags: dict[str, Any]
     show_mlps: bool
     figures: bool
     page: bool
+    provenance: bool
     resume: bool
     outputs_dir: Path
     inputs: list[str] | dict[str, str] | None
     output: Path | None
     path: Path | None
+    run: Annotated[str, Field(min_length=1)] | None
     default_split: str | None
     port: Annotated[int, Field(ge=1, le=65535)]
 

@@ -1,6 +1,7 @@
 """The words of a command line, before Hydra reads them: short forms are written out, and each is checked for effect."""
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,21 +13,27 @@ VALUED_FLAGS = frozenset(
 )
 """Flags whose value is a word of its own."""
 
-OWN_NODES = ("leaderboard", "bake", "compare", "judge")
+OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs")
 """Nodes of the config that only the job of the same name reads."""
+
+FREE_TEXT = ("name", "notes")
+"""Keys whose value is a sentence."""
+
+TAG = "tags."
+"""How the word of a tag begins. A tag is a new key of the config, which Hydra takes only with a plus."""
 
 ENTRY = "estimator.py"
 """The estimator's file in a folder."""
 
 
 def written_out(words: Sequence[str]) -> list[str]:
-    """`validate` is `job=validate`; `estimator=my.py` is `estimator=file estimator.path=my.py`."""
+    """`validate` is `job=validate`; `estimator=my.py` is `estimator=file estimator.path=my.py`; `tags.a=b` is new."""
     full: list[str] = []
     for word, is_flags in _marked(words):
         if is_flags or "=" not in word:
             full.append(word if is_flags or word.startswith(("-", "~")) else _job(word))
         else:
-            full += _estimator(word)
+            full += [f"++{word}"] if word.startswith(TAG) else _estimator(_free_text(word))
     jobs = [word for word in full if word.startswith("job=")]
     if len(jobs) > 1:
         raise ConfigError(f"{' and '.join(jobs)}: a command has one job, leave the other out")
@@ -61,6 +68,16 @@ def _estimator(word: str) -> list[str]:
             f"job=compare 'compare.runs=[{value}]'"
         )
     return ["estimator=file", f"estimator.path={','.join(map(_quoted, map(_file_of, places)))}"]
+
+
+def _free_text(word: str) -> str:
+    """`name` and `notes` are free text: Hydra's quotes take commas, brackets and spaces as they are."""
+    key, _, text = word.partition("=")
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    if key not in FREE_TEXT or is_quoted or text in ("", "null"):
+        return word
+    escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + (found[2] and "\\'"), text)
+    return f"{key}='{escaped}'"
 
 
 def _is_place(value: str) -> bool:

@@ -133,7 +133,7 @@ def _rows(seeds: Sequence[int], names: Sequence[str], streams: Sequence[Streams]
 
 def _seeds_from_file(path: Path) -> list[int]:
     try:
-        seeds = json.loads(path.read_text())
+        seeds = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ConfigError(f"dataset.mlp_seeds={path}: no such file; give a list or a JSON file with a list") from None
     except (OSError, ValueError) as error:

@@ -7,6 +7,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from whest.config.commands import ui_command
+from whest.display.answer import is_json, tell
+from whest.document import report_metrics
 from whest.notation import plus_minus, short_path
 from whest.report import AnyReport
 
@@ -15,9 +17,14 @@ NO_SCORE = "[bold red]there is no score[/]"
 
 
 def open_console() -> Console:
-    """Standard output: with colours on a terminal, plain and with a fixed width in a pipe."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH, no_color=True)
+    """Standard output: with colours on a terminal, plain and with a fixed width in a pipe.
+
+    With console=json it is standard error: standard output is for the JSON alone.
+    """
+    console = Console(highlight=False, stderr=is_json())
+    if console.is_terminal:
+        return console
+    return Console(highlight=False, width=PLAIN_WIDTH, no_color=True, stderr=is_json())
 
 
 def say(sentence: str) -> None:
@@ -75,11 +82,34 @@ def print_places(report: AnyReport, folder: Path, console: Console) -> None:
     console.print(f"protocol {report.meta.protocol_hash}: scores are comparable if this is the same")
 
 
-def print_next(report: AnyReport, console: Console, is_tracked: bool) -> None:
+def next_steps(report: AnyReport, is_tracked: bool) -> list[str]:
     """Commands for the same data and rules; none if the run came from no command, or never began."""
     if not report.meta.command or report.never_ran:
-        return
+        return []
     shown = ui_command(report.meta.command) if is_tracked else None
-    steps = [step for step in (report.view.next_step(report, is_tracked), shown) if step is not None]
+    return [step for step in (report.view.next_step(report, is_tracked), shown) if step is not None]
+
+
+def tell_report(report: AnyReport, folder: Path, steps: list[str]) -> None:
+    """The result for console=json."""
+    score = report.score
+    names = ("report.json", "report.html", "config.yaml", *report.view.files)
+    tell(
+        estimator=report.config["estimator"]["name"],
+        status=report.meta.status,
+        score=score.score,
+        score_se=score.score_se,
+        direction=score.direction,
+        metrics=report_metrics(report.to_json()),
+        problem=report.problem,
+        protocol_hash=report.meta.protocol_hash,
+        command=report.meta.command,
+        folder=str(folder),
+        files=[name for name in names if (folder / name).exists()],
+        next=steps,
+    )
+
+
+def print_next(steps: list[str], console: Console) -> None:
     for place, step in enumerate(steps):
         console.print(f"{'' if place else 'next':<9}{step}", soft_wrap=True, markup=False)

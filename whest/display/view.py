@@ -12,13 +12,14 @@ from rich.text import Text
 
 from whest.document import Json
 from whest.notation import html_table, plus_minus
-from whest.page.drawing import Draw, framed
-from whest.page.run import PageParts
 from whest.report import AnyReport, Row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from whest.page.drawing import Draw
+    from whest.page.run import PageParts
 
 R = TypeVar("R", bound=AnyReport)
 
@@ -53,10 +54,10 @@ class View(ABC, Generic[R]):
     def save_files(self, report: R, folder: Path) -> None: ...
 
     @abstractmethod
-    def drawings(self, report: R) -> dict[str, tuple[str, Draw]]: ...
+    def drawings(self, report: R) -> dict[str, tuple[str, "Draw"]]: ...
 
     @abstractmethod
-    def page(self, document: Json, report: R | None) -> PageParts: ...
+    def page(self, document: Json, report: R | None) -> "PageParts": ...
 
     def text(self, report: R) -> str:
         rows = self._headline_rows(report)
@@ -69,6 +70,8 @@ class View(ABC, Generic[R]):
         """The figures, the problems and the first picture."""
         table = html_table((), self._headline_rows(report), caption=_plain(self.title(report)), left=3)
         complaints = "".join(f"<p>{escape(_plain(line))}</p>" for line in self.complaints(report))
+        from whest.page.drawing import framed
+
         drawn = [_image(framed(draw, title), name) for name, (title, draw) in [*self.drawings(report).items()][:1]]
         return table + complaints + "".join(drawn)
 
@@ -80,6 +83,8 @@ class View(ABC, Generic[R]):
         return frame.set_index(frame.columns[0]) if len(frame) else frame
 
     def pictures(self, report: R) -> "Pictures":
+        from whest.page.drawing import framed
+
         drawings = self.drawings(report)
         return Pictures({name: framed(draw, title) for name, (title, draw) in drawings.items()})
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from whest.errors import WhestError
+from whest.errors import UnmeterableError
 
 LARGEST_PROGRAM = 200_000
 """Equations, those of inner programs included."""
@@ -30,7 +30,7 @@ PARTS = {"inputs", "shapes", "equations", "outputs"}
 """Of a program."""
 
 
-class ForeignProgramError(WhestError):
+class ForeignProgramError(UnmeterableError):
     """A program document that this version can't read or doesn't allow."""
 
 

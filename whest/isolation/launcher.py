@@ -4,13 +4,16 @@ Run as a script with `-I -S`, so that neither `site` nor the environment brings 
 thread alone: libraries such as NumPy start threads, and the kernel gives no user namespace to a process that has some.
 
     python -I -S -u launcher.py ROLE READ_FD WRITE_FD
+
+Where only `bwrap` is given namespaces, the launcher starts itself through it, with the start message as a further
+descriptor.
 """
 
 import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,12 +34,25 @@ def borrow(module: str) -> ModuleType:
     return importlib.import_module(f"{NAME}.{module}")
 
 
-def main(role: str, read_fd: int, write_fd: int) -> None:
+def main(role: str, read_fd: int, write_fd: int, handed_fd: int | None = None) -> None:
+    """`handed_fd` has the start message if this is the second start, in bwrap's room."""
     wire = borrow("wire")
     pipe = wire.Pipe(read_fd, write_fd)
-    start = pipe.read_header(wire.FROM_HOST)["message"]
+    if handed_fd is None:
+        start = pipe.read_header(wire.FROM_HOST)["message"]
+    else:
+        start = wire.Pipe(handed_fd, write_fd).read_header(wire.FROM_HOST)["message"]
+        os.close(handed_fd)
+
+    def again() -> list[str]:
+        handed = os.memfd_create("start", 0)
+        with open(handed, "wb", closefd=False) as file:
+            file.write(wire.frame({"message": start}))
+        os.lseek(handed, 0, os.SEEK_SET)
+        return [sys.executable, "-I", "-S", "-u", __file__, role, str(read_fd), str(write_fd), str(handed)]
+
     try:
-        protections = shut_in(start)
+        protections = shut_in(start, again, is_inside=handed_fd is not None)
     except OSError as error:
         pipe.write(wire.frame({"message": {"refused": f"{type(error).__name__}: {error}"}, "arrays": []}))
         return
@@ -45,8 +61,8 @@ def main(role: str, read_fd: int, write_fd: int) -> None:
     continue_with(start["then"]).main(role, read_fd, write_fd, start, protections)
 
 
-def shut_in(start: dict[str, Any]) -> dict[str, str]:
-    """Raise the walls that were ordered; trusted code gets limits alone."""
+def shut_in(start: dict[str, Any], again: Callable[[], Sequence[str]], is_inside: bool) -> dict[str, str]:
+    """Raise the walls that were ordered; trusted code gets limits alone. `again` is how to start once more."""
     if not sys.platform.startswith("linux"):
         return {}
     namespaces, privileges = borrow("walls.namespaces"), borrow("walls.privileges")
@@ -57,7 +73,7 @@ def shut_in(start: dict[str, Any]) -> dict[str, str]:
     if namespaces.n_threads() != 1:
         raise OSError(22, "the launcher has more than one thread, so the kernel would refuse namespaces")
     order = borrow("walls.room").Order(**start["walls"])
-    found: dict[str, str] = borrow("walls.raising").raise_walls(order)
+    found: dict[str, str] = borrow("walls.raising").raise_walls(order, again, is_inside)
     return found
 
 
@@ -78,4 +94,4 @@ def continue_with(place: str) -> Any:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], *map(int, sys.argv[2:]))

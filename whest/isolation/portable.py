@@ -1,9 +1,10 @@
 """Programs that travel: a traced program as plain data, and back.
 
 A worker that runs a contestant's code sends what it traced as JSON and raw arrays, in a closed vocabulary: operations
-by name from a fixed list, numbers, strings, a few of JAX's own records. Reading it back can only ever build a
+by name from a fixed list (`vocabulary`), numbers, strings, a few records. Reading it back can only ever build a
 program of those operations, never run code, and the program is traced and metered anew by whoever reads it, so
-nothing the sender did to its own copy of JAX or whest matters.
+nothing the sender did to its own copy of JAX or whest matters. Loops and choices are in whest's own terms, so that a
+document outlives the JAX that it was traced with (docs/format.md).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,67 +17,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Primitive, Var, primitives
 
 from whest.errors import UnmeterableError, WhestError
+from whest.isolation import vocabulary as words
 from whest.isolation.bounds import ForeignProgramError, check_bounds
-from whest.metering.jaxprs import CALLS, call_arguments, called_program, label_of, sub_programs
+from whest.isolation.vocabulary import FORMAT, OPERATIONS
+from whest.metering import internals
+from whest.metering.internals import ClosedJaxpr, JaxprEqn, Literal, Var
+from whest.metering.jaxprs import call_arguments, called_program, label_of
 from whest.metering.prices import REFUSED
 
 Json = Any
 
-FORMAT = 1
+ENUMS = {name: getattr(lax, name) for name in words.CHOICES}
 
-_SAMPLES: tuple[tuple[Any, ...], ...] = (
-    (jax.random.wrap_key_data, np.zeros(2, np.uint32)),
-    (lambda: jax.random.key_data(jax.random.key(0)),),
-    (lax.optimization_barrier, np.zeros(2)),
-    (lambda x: lax.split(x, (1, 1)), np.zeros(2)),
-    (lambda pivots: lax.linalg.lu_pivots_to_permutation(pivots, 2), np.zeros(2, np.int32)),
-    (lambda x: jnp.stack([x, x]), np.zeros(2)),
-    (jnp.unstack, np.zeros((2, 2))),
-    (lambda x: jnp.tile(x, 2), np.zeros(2)),
-    (lambda x: x.at[0].subtract(1.0), np.zeros(2)),
-    (lambda x: lax.linalg.symmetric_product(x, x), np.zeros((2, 2))),
-    (lambda x: lax.linalg.cholesky_update(x, x[0]), np.eye(2)),
-    (lambda x: jax.scipy.linalg.qr(x, pivoting=True), np.eye(2)),
-    (lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos), np.zeros(2)),
-)
-"""Small programs with operations that JAX's public list leaves out."""
+RECORDS = {name: getattr(lax, name) for name in words.RECORDS}
 
-
-def _primitives_in(program: ClosedJaxpr) -> list[Primitive]:
-    found = []
-    for eqn in program.jaxpr.eqns:
-        found += [eqn.primitive, *(p for inner in sub_programs(eqn) or () for p in _primitives_in(inner))]
-    return found
-
-
-@cache
-def vocabulary() -> dict[str, Primitive]:
-    """The operations a program may consist of."""
-    public = [getattr(primitives, name) for name in dir(primitives) if name.endswith("_p")]
-    unlisted = [p for sample, *args in _SAMPLES for p in _primitives_in(jax.make_jaxpr(sample)(*args))]
-    known = {primitive.name: primitive for primitive in [*public, *unlisted] if isinstance(primitive, Primitive)}
-    barred = {*REFUSED, *CALLS, "call", "custom_linear_solve", "custom_lin", "reduce", "reduce_window", "get", "swap"}
-    return {name: primitive for name, primitive in known.items() if name not in barred}
-
-
-ENUMS = {
-    kind.__name__: kind
-    for kind in (
-        lax.GatherScatterMode,
-        lax.Precision,
-        lax.RandomAlgorithm,
-        lax.FftType,
-        lax.RoundingMethod,
-        lax.DotAlgorithmPreset,
-    )
-}
-
-RECORDS = {
-    kind.__name__: kind for kind in (lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers, lax.ConvDimensionNumbers)
-}
+RECORD_FIELDS = {name: set(fields.split()) for name, fields in words.RECORDS.items()}
 
 
 @cache
@@ -123,16 +80,44 @@ class _Writer:
             if eqn.primitive.name in STAYS:
                 names.update(zip(eqn.outvars, operands, strict=True))
                 continue
-            inner = _called(eqn)
+            inner = None if eqn.primitive.name in OPERATIONS else _called(eqn)
             if inner is not None:
                 inside = dict(zip(inner.jaxpr.invars, call_arguments(eqn, operands), strict=True))
                 results = self._body(inner, inside, equations, here)
                 names.update(zip(eqn.outvars, results, strict=True))
                 continue
             results = [self._name(var, names) for var in eqn.outvars]
-            params = {key: self._value(value, eqn) for key, value in eqn.params.items()}
-            equations.append([eqn.primitive.name, operands, results, params, here])
+            name, params = self._said(eqn)
+            equations.append([name, operands, results, params, here])
         return [self._atom(atom, names) for atom in program.jaxpr.outvars]
+
+    def _said(self, eqn: JaxprEqn) -> tuple[str, dict[str, Json]]:
+        """An equation's name and parameters in the words of the format."""
+        name = eqn.primitive.name
+        if name == "scan":
+            scan = internals.scan_of(eqn)
+            counts = {"n_consts": scan.n_consts, "n_carry": scan.n_carry, "length": scan.length}
+            return name, {
+                **counts,
+                "reverse": bool(scan.reverse),
+                "unroll": int(scan.unroll),
+                "body": self._inner(scan.body),
+            }
+        if name == "while":
+            loop = internals.while_of(eqn)
+            programs = {"test": self._inner(loop.test), "body": self._inner(loop.body)}
+            return name, {"n_test": loop.n_test, "n_body": loop.n_body, **programs}
+        if name == "cond":
+            branches = {"tuple": [self._inner(branch) for branch in internals.branches_of(eqn)]}
+            return "switch", {"branches": branches, "platforms": self._value(internals.platforms_of(eqn), eqn)}
+        params = internals.said(eqn)
+        if set(params) != OPERATIONS[name]:
+            odd = ", ".join(sorted(set(params) ^ OPERATIONS[name]))
+            raise UnmeterableError(f"`{name}` can't leave the worker: its parameters differ from the format's ({odd})")
+        return name, {key: self._value(value, eqn) for key, value in params.items()}
+
+    def _inner(self, program: ClosedJaxpr) -> Json:
+        return {"program": self.program(program)}
 
     def _atom(self, atom: Any, names: dict[Var, Json]) -> Json:
         if not isinstance(atom, Literal):
@@ -165,15 +150,11 @@ class _Writer:
         if isinstance(value, tuple | list):
             return {"tuple": [self._value(item, eqn) for item in value]}
         if isinstance(value, ClosedJaxpr):
-            return {"program": self.program(value)}
-        if hasattr(value, "eqns"):
-            return {"open_program": self.program(ClosedJaxpr(value, ()))}
+            return self._inner(value)
         if value in key_dtypes().values():
             return {"key_dtype": _generator(value)}
         if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
             return {"dtype": np.dtype(value).name}
-        if type(value).__name__ == "UnspecifiedValue" or type(value).__name__.endswith("Sharding"):
-            return None
         raise UnmeterableError(
             f"`{eqn.primitive.name}` can't leave the worker: parameter type {type(value).__name__} isn't plain data"
         )
@@ -187,7 +168,7 @@ def _called(eqn: JaxprEqn) -> ClosedJaxpr | None:
     inner = called_program(eqn)
     if inner is not None:
         return inner
-    if name not in vocabulary():
+    if name != "cond":
         raise UnmeterableError(f"`{name}` is not an operation whest can meter (docs/meter.md lists what it can)")
     return None
 
@@ -207,11 +188,16 @@ def write_program(program: ClosedJaxpr) -> tuple[Json, list[np.ndarray]]:
 
 def read_program(document: Json, arrays: Sequence[np.ndarray]) -> Callable[..., Any]:
     """The program as a function of its inputs, ready to be traced. Whatever isn't in the vocabulary is refused."""
-    if not isinstance(document, Mapping) or document.get("format") != FORMAT or set(document) != {"format", "program"}:
-        raise ForeignProgramError("the worker sent a program in an unknown format")
+    if not isinstance(document, Mapping) or set(document) != {"format", "program"}:
+        raise ForeignProgramError("a program document is an object of two fields, format and program")
+    if type(document["format"]) is not int or document["format"] != FORMAT:
+        raise ForeignProgramError(
+            f"the program document has format {str(document['format'])[:20]}, and this whest reads format {FORMAT}: "
+            "write it again with the same version of whest as reads it"
+        )
     check_bounds(document, arrays)
-    if "equations" not in document["program"]:
-        raise ForeignProgramError("the worker sent a document without a program")
+    if not isinstance(document["program"], Mapping) or "equations" not in document["program"]:
+        raise ForeignProgramError("the program document has no program in it")
     return _Reader(arrays).function(document["program"])
 
 
@@ -221,6 +207,7 @@ class _Reader:
 
     def function(self, program: Json) -> Callable[..., list[Any]]:
         def run(*args: Any) -> list[Any]:
+            _check_shapes(program["shapes"], args)
             values = dict(zip(program["inputs"], args, strict=True))
             for equation in program["equations"]:
                 try:
@@ -236,14 +223,47 @@ class _Reader:
 
     def _results(self, equation: Json, values: Mapping[int, Any]) -> dict[int, Any]:
         name, operands, results, params, scope = equation
-        primitive = vocabulary().get(name)
-        if primitive is None:
+        if name not in OPERATIONS:
             raise ForeignProgramError(f"the program uses {name[:100]!r}, which is not in the vocabulary")
+        if params.keys() != OPERATIONS[name]:
+            wanted = ", ".join(sorted(OPERATIONS[name])) or "none"
+            raise ForeignProgramError(f"the program's {name!r} has other parameters than the format's ({wanted})")
         inputs = [self._atom(atom, values) for atom in operands]
-        decoded = {key: self._value(value) for key, value in params.items()}
         with jax.named_scope(scope) if scope else nullcontext():
-            answer = primitive.bind(*inputs, **decoded)
-        return dict(zip(results, answer if primitive.multiple_results else [answer], strict=True))
+            answer = self._answer(name, inputs, params)
+        return dict(zip(results, answer, strict=True))
+
+    def _answer(self, name: str, inputs: list[Any], params: Mapping[str, Json]) -> list[Any]:
+        if name == "scan":
+            counts = _counts(len(inputs), params["n_consts"], params["n_carry"])
+            how = {"length": _whole(params["length"]), "unroll": _whole(params["unroll"])}
+            return internals.run_scan(
+                self._inner(params["body"]), inputs, *counts, **how, reverse=params["reverse"] is True
+            )
+        if name == "while":
+            counts = _counts(len(inputs), params["n_test"], params["n_body"])
+            return internals.run_while(self._inner(params["test"]), self._inner(params["body"]), inputs, *counts)
+        if name == "switch":
+            return self._switch(inputs, params)
+        return internals.bind(name, inputs, {key: self._value(value) for key, value in params.items()})
+
+    def _switch(self, inputs: list[Any], params: Mapping[str, Json]) -> list[Any]:
+        match params["branches"]:
+            case {"tuple": [_, _, *_] as programs}:
+                branches = [self._inner(program) for program in programs]
+            case _:
+                raise ForeignProgramError("the program's 'switch' has fewer than two branches")
+        which, *given = inputs
+        if jax.typeof(which).shape or jax.typeof(which).dtype != np.int32:
+            raise ForeignProgramError("the program's 'switch' chooses by something else than a lone int32")
+        return internals.run_switch(branches, which, given, self._value(params["platforms"]))
+
+    def _inner(self, program: Json) -> Callable[..., list[Any]]:
+        """A program inside another as a function, of arguments of the shapes it declares."""
+        match program:
+            case {"program": {"equations": _, **_rest} as inner}:
+                return self.function(inner)
+        raise ForeignProgramError(f"the program has something else where a program belongs, {str(program)[:100]}")
 
     def _atom(self, atom: Json, values: Mapping[int, Any]) -> Any:
         if type(atom) is int and atom in values:
@@ -266,14 +286,12 @@ class _Reader:
                 return value
             case {"tuple": [*items]}:
                 return tuple(self._value(item) for item in items)
-            case {"enum": str() as kind, "name": str() as name} if kind in ENUMS:
+            case {"enum": str() as kind, "name": str() as name} if name in words.CHOICES.get(kind, "").split():
                 return ENUMS[kind][name]
-            case {"record": str() as kind, "fields": {**fields}} if kind in RECORDS:
+            case {"record": str() as kind, "fields": {**fields}} if fields.keys() == RECORD_FIELDS.get(kind):
                 return RECORDS[kind](**{str(key): self._value(item) for key, item in fields.items()})
             case {"program": {**program}}:
                 return self._closed(program)
-            case {"open_program": {**program}}:
-                return self._closed(program).jaxpr
             case {"dtype": str() as name}:
                 return _read_dtype(name)
             case {"key_dtype": str() as name} if name in key_dtypes():
@@ -292,6 +310,25 @@ def _read_dtype(name: str) -> np.dtype:
     if dtype.name != name or not (dtype == np.bool_ or jnp.issubdtype(dtype, np.number)):
         raise ForeignProgramError(f"the program has numbers of an unknown kind, {name[:100]!r}")
     return dtype
+
+
+def _whole(number: Json) -> int:
+    if type(number) is not int or number < 0:
+        raise ForeignProgramError(f"the program counts by {str(number)[:100]}, which is not a whole number from 0")
+    return number
+
+
+def _counts(n_operands: int, *counts: Json) -> list[int]:
+    if sum(map(_whole, counts)) > n_operands:
+        raise ForeignProgramError("the program has a loop with fewer operands than it counts")
+    return list(counts)
+
+
+def _check_shapes(descriptions: Sequence[Json], args: Sequence[Any]) -> None:
+    for description, arg in zip(descriptions, args, strict=True):
+        declared, given = _read_aval(description), jax.typeof(arg)
+        if (declared.shape, declared.dtype) != (given.shape, given.dtype):
+            raise ForeignProgramError(f"a part of the program declares {declared} and is given {given}")
 
 
 def _read_aval(description: Json) -> Any:

@@ -14,6 +14,7 @@ import psutil
 
 from whest.cases.prediction import Failure
 from whest.errors import UnprotectedError
+from whest.isolation.cgroup import group_around
 from whest.isolation.channel import Channel, ChannelClosedError, DeadlineError, Message, RefusedError
 from whest.isolation.descriptors import Output, Spent
 from whest.isolation.launch import Launch, Room, Surroundings, World, bare_environment, chosen_platforms, first_words
@@ -57,6 +58,7 @@ class Worker:
         for fd in (theirs_in, theirs_out):
             os.close(fd)
         self._output.started()
+        self._group = group_around(self._process.pid, self._limits.memory_limit_mb)
         self._channel = Channel(ours_in, ours_out, self._output)
         self.protections: dict[str, str] = {}
         self._is_ready, self._is_measured = False, False
@@ -93,7 +95,7 @@ class Worker:
             return {}
         found = read_protections(said)
         if self._limits.memory_limit_mb and tree_memory(self._process.pid) > 0:
-            found["memory"] = "polled"
+            found["memory"] = "polled" if self._group is None else "cgroup+polled"
         if found["disk"] == "rlimit" and not self._scratch.is_full(self._room.scratch_bytes):
             found["disk"] = "rlimit+polled"
             self._is_measured = True
@@ -169,6 +171,11 @@ class Worker:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=5)
         code = self._process.poll()
+        limit = self._limits.memory_limit_mb
+        if self._group is not None and self._group.has_killed():
+            self.kill()
+            told = f"the worker took more memory than its limit of {limit:,.0f} MB: killed by the kernel"
+            return Failure("OUT_OF_MEMORY", told, self._output.tail() or None)
         self.kill()
         if code is None:
             how = reason
@@ -192,6 +199,8 @@ class Worker:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        if self._group is not None:
+            self._group.remove()
 
     def close(self) -> None:
         self._channel.close()

@@ -3,6 +3,7 @@
 A worker's protections are `{name: mechanisms}`. The mechanisms are those that were tried and held, "" if there is none.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -35,14 +36,24 @@ def read_protections(said: Any) -> dict[str, str]:
 
 
 def check_required(
-    require: Sequence[str], protections: Mapping[str, str], memory_limit_mb: float | None = None
+    require: Sequence[str],
+    protections: Mapping[str, str],
+    memory_limit_mb: float | None = None,
+    platform: str = sys.platform,
 ) -> None:
-    """A required protection that isn't in force ends the run."""
+    """A required protection that isn't in force ends the run. Only Linux has walls for workers."""
     missing = [name for name in require if not protections.get(name)]
     if "memory" in missing and memory_limit_mb is None:
         raise UnprotectedError(
             f"isolation.require={','.join(require)} has memory, and memory_limit_mb is not set: add "
             "memory_limit_mb=4000; isolation.require=[] runs without, if you trust the code"
+        )
+    if missing and not platform.startswith("linux"):
+        system = {"darwin": "macOS"}.get(platform, platform)
+        raise UnprotectedError(
+            f"isolation.require={','.join(require)}: workers are unprotected on {system} ({', '.join(missing)}). "
+            "Run whest on Linux, in a container or a virtual machine; "
+            "isolation.require=[] runs without, if you trust the code"
         )
     if missing:
         raise UnprotectedError(

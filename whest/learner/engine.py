@@ -7,12 +7,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Float, Int, UInt8
 
 from whest.learner.contract import nats, tokens_of
 from whest.learner.probe import check_causality, expectations
 from whest.learner.programs import Leaves, Programs
+from whest.metering.internals import jaxpr_as_fun
 
 Batch = UInt8[np.ndarray, "row time"]
 Batches = UInt8[np.ndarray, "batch row time"]

@@ -13,12 +13,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from whest.cost import Cost
 from whest.errors import WhestError
 from whest.host import is_users_code
 from whest.learner.contract import N_BYTES, Learner, LearnerContext, nats, tokens_of
+from whest.metering.internals import ClosedJaxpr, Literal, jaxpr_as_fun
 from whest.metering.walk import cost_of
 from whest.metering.xla import count
 

@@ -15,23 +15,19 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Primitive
 
 from whest.cost import Charge, Cost, Timing
-from whest.errors import WhestError
+from whest.metering.internals import (
+    ClosedJaxpr,
+    Primitive,
+    Trace,
+    current_scopes,
+    eval_trace,
+    set_current_trace,
+)
 from whest.metering.loops import count_rounds
+from whest.metering.roads import closed_roads, undisturbed
 from whest.metering.xla import Counted, count
-
-try:
-    from jax._src import source_info_util
-    from jax._src.core import Trace, eval_trace, set_current_trace
-
-    from whest.metering.roads import closed_roads, undisturbed
-except ImportError as error:  # pragma: no cover - another JAX
-    raise WhestError(
-        f"eager mode needs JAX's tracing internals as they are in 0.10, and JAX {jax.__version__} has moved them "
-        f"({error}). Use estimator.mode=traced, or install jax 0.10.2"
-    ) from error
 
 
 class BudgetSpentError(BaseException):
@@ -246,8 +242,7 @@ def _seconds(start: float, end: float) -> float:
 
 
 def _current_label() -> str:
-    scopes = source_info_util.current_name_stack().stack
-    return ".".join(entry.name.replace("/", ".") for entry in scopes if type(entry).__name__ == "Scope")
+    return ".".join(name.replace("/", ".") for name in current_scopes())
 
 
 def _join(*labels: str) -> str:

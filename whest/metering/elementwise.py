@@ -17,7 +17,7 @@ Aval = Any
 Params = Mapping[str, Any]
 
 ONE = frozenset(
-    "add sub mul div rem neg sign abs max min floor ceil round exp expm1 log log1p sqrt rsqrt cbrt "
+    "add sub mul div neg sign abs max min floor ceil round exp expm1 log log1p sqrt rsqrt cbrt "
     "sin cos tan tanh atan atan2 pow erf square is_finite add_any "
     "eq ne lt le gt ge eq_to lt_to le_to and or xor not shift_left shift_right_logical shift_right_arithmetic "
     "clz clamp complex conj real imag reduce_precision bitcast_convert_type convert_element_type".split()
@@ -92,6 +92,15 @@ def choices(places: float) -> int:
 
 def elementwise(name: str, inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     return size(outputs[0]) * per_element(name, [*inputs, *outputs])
+
+
+def remainder(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
+    """1 per integer; per float a step for each bit between the largest number and the smallest (277 in float32)
+
+    A float's remainder is a long division whose rounds depend on the data: 2^k mod m would be had for one FLOP.
+    """
+    ranges = [jnp.finfo(dtype) for dtype in plain_dtypes(outputs) if jnp.issubdtype(dtype, jnp.floating)]
+    return size(outputs[0]) * max((int(it.maxexp - it.minexp + it.nmant) for it in ranges), default=1)
 
 
 def select_n(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:

@@ -5,9 +5,18 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Primitive
-
 from whest.errors import UnmeterableError
+from whest.metering.internals import (
+    ClosedJaxpr,
+    JaxprEqn,
+    Primitive,
+    branches_of,
+    closed,
+    scan_of,
+    scopes_of,
+    while_of,
+    written_out,
+)
 
 _LABEL = re.compile(r"[\w./ -]+")
 
@@ -41,13 +50,14 @@ Joint = tuple[ClosedJaxpr, Sequence[Kind], Sequence[Kind] | None]
 def _joints(eqn: JaxprEqn, operands: list[Kind], results: list[Kind]) -> list[Joint]:
     """Each program an equation contains, with the shapes of what it is given and of what is taken from it."""
     inner = sub_programs(eqn)
-    name, params = eqn.primitive.name, eqn.params
+    name = eqn.primitive.name
     if inner is None:
         return []
     if name == "scan":
-        return [(inner[0], *_scanned(params, operands, results))]
+        return [(inner[0], *_scanned(eqn, operands, results))]
     if name == "while":
-        n_test, n_body = params["cond_nconsts"], params["body_nconsts"]
+        loop = while_of(eqn)
+        n_test, n_body = loop.n_test, loop.n_body
         carried = operands[n_test + n_body :]
         test = (inner[0], operands[:n_test] + carried, None)
         return [test, (inner[1], operands[n_test : n_test + n_body] + carried, results)]
@@ -56,12 +66,12 @@ def _joints(eqn: JaxprEqn, operands: list[Kind], results: list[Kind]) -> list[Jo
     return [(inner[0], list(call_arguments(eqn, operands)), results)]
 
 
-def _scanned(params: Any, operands: list[Kind], results: list[Kind]) -> tuple[list[Kind], list[Kind]]:
+def _scanned(eqn: JaxprEqn, operands: list[Kind], results: list[Kind]) -> tuple[list[Kind], list[Kind]]:
     """What a `scan`'s body is given each round and gives back, from the whole arrays outside."""
-    length, n_carried = params["length"], params["num_carry"]
-    whole = params["num_consts"] + n_carried
+    scan = scan_of(eqn)
+    n_carried, whole = scan.n_carry, scan.n_consts + scan.n_carry
     stacks = operands[whole:] + results[n_carried:]
-    if any(shape is None or not shape or shape[0] != length for shape, _ in stacks):
+    if any(shape is None or not shape or shape[0] != scan.length for shape, _ in stacks):
         raise UnmeterableError("the program is inconsistent: a `scan` goes over arrays of another length than its own")
     given = operands[:whole] + [(shape[1:], dtype) for shape, dtype in operands[whole:]]
     return given, results[:n_carried] + [(shape[1:], dtype) for shape, dtype in results[n_carried:]]
@@ -69,25 +79,25 @@ def _scanned(params: Any, operands: list[Kind], results: list[Kind]) -> tuple[li
 
 def sub_programs(eqn: JaxprEqn) -> tuple[ClosedJaxpr, ...] | None:
     """The programs an equation contains, in the order the meter visits them; None for a plain operation."""
-    params, name = eqn.params, eqn.primitive.name
+    name = eqn.primitive.name
     if name in CALLS:
-        inner = params[CALLS[name]]
-        return (inner if isinstance(inner, ClosedJaxpr) else ClosedJaxpr(inner, ()),)
+        return (closed(next(eqn.params[place] for place in CALLS[name] if place in eqn.params)),)
     if name == "scan":
-        return (params["jaxpr"],)
+        return (scan_of(eqn).body,)
     if name == "while":
-        return params["cond_jaxpr"], params["body_jaxpr"]
+        loop = while_of(eqn)
+        return loop.test, loop.body
     if name == "cond":
-        return tuple(params["branches"])
-    if name == "custom_linear_solve":
-        return (params["jaxprs"].solve,)  # only the solver runs forward; the transposed one serves differentiation
-    return None
+        return branches_of(eqn)
+    if name == "custom_linear_solve":  # only the solver runs forward; the transposed one serves differentiation
+        return (closed(eqn.params["jaxprs"].solve),)
+    words = written_out(eqn)
+    return None if words is None else (words,)
 
 
 def called_program(eqn: JaxprEqn) -> ClosedJaxpr | None:
     """The program of an equation that does nothing but call it, else None."""
-    is_call = eqn.primitive.name in CALLS or eqn.primitive.name == "custom_linear_solve"
-    inner = sub_programs(eqn) if is_call else None
+    inner = None if eqn.primitive.name in ("scan", "while", "cond") else sub_programs(eqn)
     return None if inner is None else inner[0]
 
 
@@ -100,26 +110,24 @@ def call_arguments(eqn: JaxprEqn, operands: Sequence[T]) -> Sequence[T]:
     return [*operands[first : first + lengths.solve], *operands[after:]]
 
 
-CALLS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "remat2": "jaxpr",
-    "checkpoint": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-    "composite": "jaxpr",
+CALLS: dict[str, tuple[str, ...]] = {
+    "jit": ("jaxpr",),
+    "pjit": ("jaxpr",),
+    "closed_call": ("call_jaxpr",),
+    "core_call": ("call_jaxpr",),
+    "eval_jaxpr": ("call_jaxpr",),
+    "remat2": ("jaxpr",),
+    "checkpoint": ("jaxpr",),
+    "custom_jvp_call": ("call_jaxpr",),
+    "custom_vjp_call": ("call_jaxpr",),
+    "composite": ("jaxpr", "call_jaxpr"),
 }
-"""Operations that call one program once with their own operands, and the parameter that holds it."""
+"""Operations that call one program once with their own operands, and the names of the parameter that holds it."""
 
 
 def label_of(eqn: JaxprEqn) -> str:
     """The author's own labels; JAX's notes of its transformations (`vmap`, `ij,jk->ik`) are left out."""
-    if not eqn.source_info.name_stack.stack:
-        return ""
-    scopes = [entry.name for entry in eqn.source_info.name_stack.stack if type(entry).__name__ == "Scope"]
-    return ".".join(name.replace("/", ".") for name in scopes if _LABEL.fullmatch(name))
+    return ".".join(name.replace("/", ".") for name in scopes_of(eqn) if _LABEL.fullmatch(name))
 
 
 _OF_JAX: set[Primitive] = set()

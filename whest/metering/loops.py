@@ -10,9 +10,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 from jaxtyping import Array, UInt32
 
+from whest.metering.internals import ClosedJaxpr, JaxprEqn, Literal, context_of, scan_of, while_of
 from whest.metering.jaxprs import Path, call_arguments, sub_programs
 
 Counters = UInt32[Array, " loop"]
@@ -46,7 +46,7 @@ def _evaluate(
         if any(loop[: len(here)] == here for loop in places):
             results, counters = _rebuild(eqn, operands, here, places, counters)
         else:
-            with eqn.ctx.manager:
+            with context_of(eqn):
                 answer = eqn.primitive.bind(*operands, **eqn.primitive.get_bind_params(eqn.params))
             results = list(answer) if eqn.primitive.multiple_results else [answer]
         values.update(zip(eqn.outvars, results, strict=True))
@@ -83,7 +83,8 @@ def _branch(call: Callable[..., Any], index: int) -> Callable[[list[Any], Counte
 def _while(
     eqn: JaxprEqn, operands: list[Any], call: Callable[..., Any], place: int | None, counters: Counters
 ) -> tuple[list[Any], Counters]:
-    n_test, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    loop = while_of(eqn)
+    n_test, n_body = loop.n_test, loop.n_body
     for_test, for_body = operands[:n_test], operands[n_test : n_test + n_body]
 
     def test(carried: list[Any], before: Counters) -> tuple[Any, Counters]:
@@ -117,8 +118,8 @@ def _keep_finished(goes_on: Array, new: Array, old: Array) -> Array:
 def _scan(
     eqn: JaxprEqn, operands: list[Any], call: Callable[..., Any], counters: Counters
 ) -> tuple[list[Any], Counters]:
-    params = eqn.params
-    n_consts, n_carried = params["num_consts"], params["num_carry"]
+    scan = scan_of(eqn)
+    n_consts, n_carried = scan.n_consts, scan.n_carry
     consts, carried = operands[:n_consts], operands[n_consts : n_consts + n_carried]
 
     def body(state: tuple[list[Any], Counters], slices: list[Any]) -> tuple[tuple[list[Any], Counters], list[Any]]:
@@ -129,7 +130,7 @@ def _scan(
         body,
         (carried, counters),
         operands[n_consts + n_carried :],
-        length=params["length"],
-        reverse=params["reverse"],
+        length=scan.length,
+        reverse=scan.reverse,
     )
     return [*carried, *stacked], counters

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.extend.core import Primitive
+
+from whest.metering.internals import Primitive
 
 Aval = Any
 

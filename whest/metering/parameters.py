@@ -11,17 +11,17 @@ from typing import Any
 import jax
 import numpy as np
 from jax import lax
-from jax.extend.core import JaxprEqn
 
 from whest.errors import UnmeterableError
+from whest.metering.internals import SCAN_PARTS, JaxprEqn
 from whest.metering.jaxprs import CALLS
 from whest.metering.randomness import generators
 from whest.metering.regions import REGIONS
 
 WALKED: dict[str, frozenset[str]] = {
-    **{name: frozenset({place}) for name, place in CALLS.items()},
+    **{name: frozenset(places) for name, places in CALLS.items()},
     **{name: frozenset(place for pair in pairs for place in pair if place) for name, pairs in REGIONS.items()},
-    "scan": frozenset({"jaxpr"}),
+    "scan": frozenset({"jaxpr"}) | SCAN_PARTS,
     "while": frozenset({"cond_jaxpr", "body_jaxpr"}),
     "cond": frozenset({"branches"}),
     "custom_linear_solve": frozenset({"jaxprs"}),
@@ -39,7 +39,7 @@ UNUSED: dict[str, frozenset[str]] = {
 """Functions that serve differentiation or batching: a traced program has been through both and never calls them."""
 
 RECORDS = (lax.GatherDimensionNumbers, lax.ScatterDimensionNumbers, lax.ConvDimensionNumbers,
-           lax.RaggedDotDimensionNumbers, lax.DotAlgorithm, lax.Tolerance)  # fmt: skip
+           lax.RaggedDotDimensionNumbers, lax.Tolerance)  # fmt: skip
 """JAX's own records of plain numbers."""
 
 PLACES = (jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.AbstractMesh, jax.Device, jax.memory.Space)
@@ -57,11 +57,23 @@ def check_parameters(eqn: JaxprEqn) -> None:
 def check_params(name: str, params: Mapping[str, Any]) -> None:
     exempt = WALKED.get(name, frozenset()) | UNUSED.get(name, frozenset())
     for key, value in params.items():
+        if is_algorithm(value):
+            raise UnmeterableError(
+                f"`{name}` with {key}={value} computes in another type, or several times over, and has no price: "
+                "convert the operands, or leave it out"
+            )
         if key not in exempt and not is_plain(value):
             raise UnmeterableError(
                 f"`{name}` can't be metered: its parameter {key} holds a {type(value).__name__}, "
                 "which the meter doesn't walk. Only numbers, names, dtypes and shapes are allowed there"
             )
+
+
+def is_algorithm(value: Any) -> bool:
+    """How a product is to be computed: in float64 behind float32 operands, or as a sum of several products."""
+    if isinstance(value, lax.DotAlgorithm | lax.DotAlgorithmPreset):  # the first is a tuple
+        return value != lax.DotAlgorithmPreset.DEFAULT
+    return isinstance(value, tuple | list) and any(map(is_algorithm, value))
 
 
 def is_plain(value: Any) -> bool:

@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, Primitive, check_jaxpr
-
 from whest.errors import UnmeterableError
 from whest.metering import elementwise as each
 from whest.metering import linalg, lookups, randomness, regions
 from whest.metering.elementwise import plain_dtypes
+from whest.metering.internals import ClosedJaxpr, Primitive, check_jaxpr
 from whest.metering.jaxprs import called_program, refuse_foreign, sub_programs
 from whest.metering.lowered import lowered_figure
 from whest.metering.parameters import check_params
@@ -52,6 +51,7 @@ REFUSED = {
     "pallas_call": "is a hand-written kernel",
     "call_exported": "calls a program that was compiled ahead of time",
     "shard_map": "spreads over devices",
+    "rng_uniform": "keeps a state from one call to the next",
     "infeed": "reads from the host",
     "outfeed": "writes to the host",
     **dict.fromkeys("igamma igammac igamma_grad_a random_gamma random_gamma_grad".split(), _LOOP),
@@ -90,6 +90,7 @@ FORMULAS: dict[str, Price] = {
     "select_and_scatter_add": regions.select_and_scatter_add,
     "select_and_gather_add": regions.select_and_gather_add,
     "select_n": each.select_n,
+    "rem": each.remainder,
     "integer_pow": each.integer_pow,
     "population_count": each.population_count,
     "gather": lookups.gather,
@@ -109,7 +110,6 @@ FORMULAS: dict[str, Price] = {
     "philox2x32": randomness.philox2x32,
     "philox4x32": randomness.philox4x32,
     "rng_bit_generator": randomness.rng_bit_generator,
-    "rng_uniform": randomness.rng_uniform,
     "iota_2x32_shape": randomness.iota_2x32_shape,
     **LAPACK,
 }

@@ -100,11 +100,6 @@ def rng_bit_generator(inputs: Sequence[Aval], outputs: Sequence[Aval], params: P
     return RNG_BIT_GENERATOR_FLOPS * _words(outputs[-1], np.dtype(outputs[-1].dtype).itemsize * 8)
 
 
-def rng_uniform(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
-    """34 per number."""
-    return (RNG_BIT_GENERATOR_FLOPS + 4) * size(outputs[0])
-
-
 def iota_2x32_shape(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     """A counter of 64 bits in two words: a product and a carried sum per axis."""
     return 8 * size(outputs[0]) * max(1, len(outputs[0].shape))

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from jax.extend.core import ClosedJaxpr, Primitive
-
 from whest.errors import UnmeterableError
 from whest.metering.elementwise import per_element, size
+from whest.metering.internals import ClosedJaxpr, Primitive, closed
 from whest.metering.lookups import scatter
 
 Aval = Any
@@ -32,13 +31,8 @@ REGIONS: dict[str, tuple[tuple[str, str | None], ...]] = {
 
 def regions_of(name: str, params: Params) -> list[ClosedJaxpr | None]:
     """An operation's regions as programs; None for one that is left out."""
-    return [_closed(params[place], params[consts] if consts else ()) for place, consts in REGIONS[name]]
-
-
-def _closed(program: Any, consts: Any) -> ClosedJaxpr | None:
-    if program is None:
-        return None
-    return program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, tuple(consts))
+    pairs = [(params[place], params[consts] if consts else ()) for place, consts in REGIONS[name]]
+    return [None if program is None else closed(program, consts) for program, consts in pairs]
 
 
 RegionPrice = Callable[[Sequence[Aval], Sequence[Aval], Params, Sequence[float]], float]
@@ -94,7 +88,7 @@ WINDOWED_BY = {"reduce_window_sum": "add", "reduce_window_max": "max", "reduce_w
 
 def reduction(name: str, inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
     """The operations that are really made: elements in − elements out."""
-    return (size(inputs[0]) - size(outputs[0])) * per_element(REDUCED_BY[name], inputs)
+    return max(0, size(inputs[0]) - size(outputs[0])) * per_element(REDUCED_BY[name], inputs)
 
 
 def prefix(name: str, inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-from jax._src import monitoring
-from jax._src.core import EvalTrace
 
 from whest.errors import UnmeterableError
+from whest.metering.internals import EvalTrace, monitoring
 
 Evaluate = Callable[[Any, Any, Any], Any]
 """Primitive, operands, parameters to results."""

@@ -5,13 +5,10 @@ is not done again for the next equation like it.
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
-import jax
-from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var, check_jaxpr
-
 from whest.errors import UnmeterableError
+from whest.metering.internals import Jaxpr, JaxprEqn, Literal, Var, check_jaxpr, no_names
 from whest.metering.jaxprs import kind
 
 Signature = tuple[Any, ...]
@@ -42,12 +39,6 @@ class Remembered:
         return found
 
 
-@cache
-def _no_names() -> Any:
-    """What JAX wants to know about the names of arguments: nothing."""
-    return jax.make_jaxpr(lambda: ())().jaxpr.debug_info
-
-
 def check_literals(eqn: JaxprEqn) -> None:
     """Refuse a number in the text that isn't the lone number it is declared to be."""
     for atom in eqn.invars:
@@ -61,7 +52,7 @@ def check_equation(eqn: JaxprEqn) -> None:
     """Refuse an equation whose results have other shapes than its operation gives."""
     operands = list(dict.fromkeys(var for var in eqn.invars if isinstance(var, Var)))
     results = [var for var in eqn.outvars if type(var) is Var]
-    alone = Jaxpr([], operands, results, [eqn], eqn.effects, _no_names())
+    alone = Jaxpr([], operands, results, [eqn], eqn.effects, no_names())
     try:
         check_jaxpr(alone)
     except Exception as error:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
 
+from whest.metering.internals import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, while_of
 from whest.metering.jaxprs import call_arguments
 
 Known = Mapping[Var, int]
@@ -37,8 +37,8 @@ def _value(operand: Var | Literal, known: Known) -> int | None:
 
 def trip_count(eqn: JaxprEqn, known: Known) -> int | None:
     """Rounds of a counting loop whose start, step and limit the program text gives, else None."""
-    condition, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
-    n_cond, n_body = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    loop = while_of(eqn)
+    condition, body, n_cond, n_body = loop.test.jaxpr, loop.body.jaxpr, loop.n_test, loop.n_body
     start = [_value(operand, known) for operand in eqn.invars[n_cond + n_body :]]
     limits = [_value(operand, known) for operand in eqn.invars[:n_cond]]
     carry_in, carry_out = body.invars[n_body:], body.outvars

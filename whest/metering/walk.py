@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.extend.core import ClosedJaxpr, JaxprEqn
 
 from whest.cost import Charge as Charge
 from whest.cost import Cost as Cost
 from whest.errors import UnmeterableError
 from whest.metering.elementwise import choices
+from whest.metering.internals import ClosedJaxpr, JaxprEqn, scan_of, while_of
 from whest.metering.jaxprs import Path, check_programs, kind, label_of, refuse_foreign, sub_programs
 from whest.metering.parameters import check_params
 from whest.metering.prices import price
 from whest.metering.signatures import Remembered, check_equation, check_literals
 from whest.metering.trips import Known, known_constants, passed_on, trip_count
 
-METER_VERSION = 2
+METER_VERSION = 3
 """Part of the protocol hash: raised whenever a price or a rule changes."""
 
 Place = tuple[str, str]
@@ -44,6 +44,8 @@ class Estimate:
 
     def cost(self, rounds: Sequence[int] = ()) -> Cost:
         """The cost once the loops' rounds are known; a lower bound without them."""
+        if any(flops == math.inf for flops, _ in self.total(rounds).values()):
+            raise UnmeterableError("the loops multiply to more FLOPs than a number can hold")
         charges = (Charge(*place, round(flops), calls) for place, (flops, calls) in self.total(rounds).items())
         return Cost(tuple(sorted(charges, key=lambda charge: -charge.flops)))
 
@@ -130,7 +132,10 @@ def estimate_cost(program: ClosedJaxpr) -> Estimate:
 def walked(program: ClosedJaxpr, pricing: "Pricing") -> Estimate:
     """A program's equations charged one after the other."""
     walk = _Walk(pricing)
-    return Estimate(walk.program(program, (), ""), walk.loops)
+    try:
+        return Estimate(walk.program(program, (), ""), walk.loops)
+    except RecursionError:
+        raise UnmeterableError("the program's loops and calls are nested too deep to be metered") from None
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,7 @@ class _Walk:
         check_params(eqn.primitive.name, eqn.params)
         check_programs(eqn)
         if eqn.primitive.name == "scan":
-            length = eqn.params["length"]
+            length = scan_of(eqn).length
             if type(length) is not int or length < 0:
                 raise UnmeterableError(f"`scan` with length {length!r}: a length is a whole number from 0")
             return added([(self._inside_loop(inner[0], (*path, 0), scope), length)])
@@ -216,10 +221,11 @@ class _Walk:
         rounds = trip_count(eqn, known)
         if rounds is None:
             self.loops[path] = {}  # holds this loop's place before those inside it
-        test = self._inside_loop(eqn.params["cond_jaxpr"], (*path, 0), scope)
-        body = self._inside_loop(eqn.params["body_jaxpr"], (*path, 1), scope)
-        lanes = math.prod(eqn.params["cond_jaxpr"].out_avals[0].shape)
-        if eqn.params["cond_jaxpr"].out_avals[0].shape:  # under vmap: does any lane go on? finished ones are held
+        loop = while_of(eqn)
+        test = self._inside_loop(loop.test, (*path, 0), scope)
+        body = self._inside_loop(loop.body, (*path, 1), scope)
+        lanes = math.prod(loop.test.out_avals[0].shape)
+        if loop.test.out_avals[0].shape:  # under vmap: does any lane go on? finished ones are held
             test = added([(test, 1), ({(scope, "reduce_or"): (lanes - 1, 1)}, 1)])
             body = added([(body, 1), ({(scope, "select_n"): (sum(map(_size, eqn.outvars)), 1)}, 1)])
         if rounds is None:

@@ -13,11 +13,10 @@ from math import prod
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jax.extend.core import ClosedJaxpr, JaxprEqn
-
 from whest.cost import Cost
 from whest.files import write_atomically
 from whest.metering.elementwise import ONE, SEVERAL
+from whest.metering.internals import ClosedJaxpr, JaxprEqn
 from whest.metering.jaxprs import Kind, kind
 from whest.metering.jaxprs import Path as Place
 from whest.metering.lowered import Figure, lowered_figure
@@ -36,7 +35,7 @@ class XlaCost:
 
 NOTHING = Figure(0.0)
 
-PER_ELEMENT = frozenset({*ONE, *SEVERAL, "integer_pow"})
+PER_ELEMENT = frozenset({*ONE, *SEVERAL, "rem", "integer_pow"})
 """Operations whose figure is so much per element, so one lowering serves every shape."""
 
 SAMPLE = 8

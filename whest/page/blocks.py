@@ -48,6 +48,8 @@ class Column:
     """An explanation of the name, shown when the pointer is over it."""
     is_numeric: bool | None = None
     """Whether to align it to the right; None: decided from the cells."""
+    is_wrapped: bool = False
+    """Whether long text goes on in the next line; else the table becomes wider."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,8 @@ class Axis:
     is_log: bool = False
     is_integer: bool = False
     """Ticks only at whole numbers."""
+    is_time: bool = False
+    """The values are seconds since 1970 (UTC), and ticks are dates."""
     low: float | None = None
     high: float | None = None
     """The ends that are shown at first; None: those of the data."""
@@ -192,6 +196,32 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class Record:
+    """A row of `Records`. A cell that is a list of words can be found by each of them."""
+
+    key: str
+    """A name that stays the same: the reader's star and note belong to it."""
+    cells: Sequence[Value | Cell | Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Many rows, shown page by page: the reader filters, sorts and stars them and writes notes.
+
+    Stars and notes stay in the reader's browser, under the name `store`. Without JavaScript the first rows are a table.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Record]
+    caption: str
+    store: str
+    filters: Sequence[str] = ()
+    """Names of columns with a list to choose from."""
+    date: str | None = None
+    """The name of the column with dates (as 2026-11-18), for the filter by date."""
+
+
+@dataclass(frozen=True)
 class Text:
     """A paragraph."""
 
@@ -217,6 +247,14 @@ class Facts:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """Blocks that the reader sees after a click on the title."""
+
+    title: str
+    blocks: Sequence["Block"]
+
+
+@dataclass(frozen=True)
 class Section:
     """Blocks under a heading."""
 
@@ -225,7 +263,7 @@ class Section:
     note: str = ""
 
 
-Block = Headline | Gauge | Table | Chart | Bars | Intervals | Choice | Text | Code | Facts | Section
+Block = Headline | Gauge | Table | Records | Chart | Bars | Intervals | Choice | Text | Code | Facts | Fold | Section
 
 
 @dataclass(frozen=True)
@@ -236,4 +274,8 @@ class Page:
     subtitle: str
     blocks: Sequence[Block]
     kind: str = "run"
-    """The word above the title: run, sweep, comparison, leaderboard."""
+    """The word above the title: run, sweep, comparison, leaderboard, gallery."""
+    is_wide: bool = False
+    """Whether it uses up to 1280 pixels, for tables with many columns."""
+    reload_s: int | None = None
+    """The page is written again and again: the browser loads it anew after so many seconds."""

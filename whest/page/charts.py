@@ -19,7 +19,7 @@ def chart_json(chart: Chart) -> str:
     document = {
         "x": _axis(chart.x),
         "y": _axis(chart.y),
-        "series": [_series(series) for series in chart.series],
+        "series": [_series(series, chart.x.is_time) for series in chart.series],
         "guides": [_guide(guide) for guide in chart.guides],
     }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPES)
@@ -27,10 +27,10 @@ def chart_json(chart: Chart) -> str:
 
 def _axis(axis: Axis) -> Mapping[str, Any]:
     ends = {"low": axis.low, "high": axis.high}
-    return {"label": label(axis.label), "log": axis.is_log, "whole": axis.is_integer, **ends}
+    return {"label": label(axis.label), "log": axis.is_log, "whole": axis.is_integer, "time": axis.is_time, **ends}
 
 
-def _series(series: Series) -> Mapping[str, Any]:
+def _series(series: Series, is_time: bool) -> Mapping[str, Any]:
     columns = [series.x, series.y, *(values for values in (series.low, series.high, series.names) if len(values))]
     if len({len(column) for column in columns}) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
@@ -39,7 +39,7 @@ def _series(series: Series) -> Mapping[str, Any]:
         "name": label(series.name),
         "kind": series.kind,
         "colour": series.colour,
-        "x": _numbers(series.x),
+        "x": [round(x) for x in series.x] if is_time else _numbers(series.x),
         "y": _numbers(series.y),
         "low": _numbers(series.low),
         "high": _numbers(series.high),

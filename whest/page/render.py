@@ -14,13 +14,29 @@ from markupsafe import Markup
 
 from whest import __version__
 from whest.files import write_atomically
-from whest.page.blocks import Bars, Block, Cell, Chart, Choice, Column, Page, Section, Table, Value
+from whest.page.blocks import (
+    Bars,
+    Block,
+    Cell,
+    Chart,
+    Choice,
+    Column,
+    Fold,
+    Page,
+    Records,
+    Section,
+    Table,
+    Value,
+)
 from whest.page.charts import chart_json, interval_places
+from whest.page.records import first_rows, records_json, safe_href
 from whest.page.words import clean_text
 
 TEMPLATES, VENDOR = Path(__file__).parent / "templates", Path(__file__).parent / "vendor"
 PARTS = ("ticks", "words", "paint", "start")
 CHART_SCRIPTS = (VENDOR / "uplot.js", *(TEMPLATES / f"chart_{part}.js" for part in PARTS))
+OWN_FILES: dict[type, str] = {Records: "records"}
+"""Blocks with a script and a style of their own. They use parts of the charts' script too."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +46,18 @@ class ShownCell:
     href: str | None
     tone: str
     is_numeric: bool
+    is_wrapped: bool = False
 
 
 def render(page: Page) -> str:
-    """One self-contained HTML file. The chart library is in it only if the page has a chart."""
-    drawn = has_chart(page.blocks)
-    scripts = [path.read_text() for path in (TEMPLATES / "page.js", *(CHART_SCRIPTS if drawn else ()))]
+    """One self-contained HTML file. The chart library is in it only if the page needs it."""
+    kinds = kinds_of(page.blocks)
+    own = [name for kind, name in OWN_FILES.items() if kind in kinds]
+    drawn = bool(own) or Chart in kinds
+    used = [*(CHART_SCRIPTS if drawn else ()), *(TEMPLATES / f"{name}.js" for name in own)]
+    scripts = [_read(path) for path in (TEMPLATES / "page.js", *used)]
     styles = [*([VENDOR / "uplot.css", TEMPLATES / "chart.css"] if drawn else []), TEMPLATES / "page.css"]
+    styles += [TEMPLATES / f"{name}.css" for name in own]
     return (
         _environment()
         .get_template("page.html.j2")
@@ -45,7 +66,7 @@ def render(page: Page) -> str:
             groups=group_charts(page.blocks),
             sections=[block for block in page.blocks if isinstance(block, Section)],
             scripts=[(Markup(script), _digest(script)) for script in scripts],
-            style=Markup("\n".join(path.read_text() for path in styles)),
+            style=Markup("\n".join(_read(path) for path in styles)),
             version=__version__,
         )
     )
@@ -55,14 +76,20 @@ def _digest(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def has_chart(blocks: Any) -> bool:
-    """Whether one of the blocks, or a block inside them, is a chart."""
-    return any(
-        isinstance(block, Chart)
-        or (isinstance(block, Section) and has_chart(block.blocks))
-        or (isinstance(block, Choice) and any(has_chart(inner) for _, inner in block.options))
-        for block in blocks
-    )
+@cache
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def kinds_of(blocks: Any) -> set[type]:
+    """The kinds of the blocks, and of the blocks inside them."""
+    kinds: set[type] = set()
+    for block in blocks:
+        kinds.add(type(block))
+        inner = [block.blocks] if isinstance(block, Section | Fold) else []
+        inner += [own for _, own in block.options] if isinstance(block, Choice) else []
+        kinds.update(*map(kinds_of, inner))
+    return kinds
 
 
 def save_page(page: Page, path: Path) -> Path:
@@ -101,16 +128,22 @@ def table_cells(table: Table) -> tuple[list[tuple[Column, bool]], list[list[Show
         else any(_is_number(v) for v in values) and all(v in (None, "") or _is_number(v) for v in values)
         for column, values in zip(columns, sorts, strict=True)
     ]
-    cells = [[_show(cell, is_number) for cell, is_number in zip(row, numeric, strict=True)] for row in table.rows]
+    kinds = [(is_number, column.is_wrapped) for column, is_number in zip(columns, numeric, strict=True)]
+    cells = [[_show(cell, *kind) for cell, kind in zip(row, kinds, strict=True)] for row in table.rows]
     return list(zip(columns, numeric, strict=True)), cells
 
 
-def _show(cell: Value | Cell, is_numeric: bool) -> ShownCell:
+def shown_records(block: Records) -> tuple[Table, Markup]:
+    """The first records as a table, and all of them as data."""
+    return first_rows(block), Markup(records_json(block))
+
+
+def _show(cell: Value | Cell, is_numeric: bool, is_wrapped: bool) -> ShownCell:
     value = _sort_value(cell)
     sort = "" if value is None else repr(float(value)) if _is_number(value) else str(value)
     if isinstance(cell, Cell):
-        return ShownCell(cell.text, sort, _safe_href(cell.href), cell.tone, is_numeric)
-    return ShownCell(_format(cell), sort, None, "plain", is_numeric)
+        return ShownCell(cell.text, sort, safe_href(cell.href), cell.tone, is_numeric, is_wrapped)
+    return ShownCell(_format(cell), sort, None, "plain", is_numeric, is_wrapped)
 
 
 def _format(value: Value) -> str:
@@ -131,14 +164,6 @@ def _sort_value(cell: Value | Cell) -> Value:
 
 def _is_number(value: Value) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
-
-
-def _safe_href(href: str | None) -> str | None:
-    """Only links to files and web pages are allowed; a scheme such as javascript: is dropped."""
-    if href is None or not href.isprintable():
-        return None
-    scheme = re.match(r"\s*([^/?#]*?):", href)
-    return href if scheme is None or scheme[1].lower() in ("http", "https") else None
 
 
 def clean(text: Any) -> Any:
@@ -167,6 +192,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"anchor": anchor, "table": table_cells, "groups": group_charts, "bars": bar_widths}
-    environment.filters |= {"intervals": interval_places, "link": _safe_href}
+    environment.filters |= {"intervals": interval_places, "link": safe_href}
+    environment.filters |= {"records": shown_records}
     environment.filters["chart_json"] = lambda chart: Markup(chart_json(chart))
     return environment

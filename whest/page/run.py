@@ -37,11 +37,13 @@ def run_page(document: Json, parts: PageParts, folder: Path | None = None) -> Pa
         "Files": _file_blocks(parts.files, folder) if folder else [],
         "Config": _config_blocks(document, composed_config(folder) if folder else None),
     }
+    name, notes = document["run_config"].get("name"), document["run_config"].get("notes")
     return Page(
-        title=parts.title,
+        title=f"{name}: {parts.title}" if name else parts.title,
         subtitle=parts.subtitle,
         blocks=[
             *parts.notices,
+            *([Text(notes)] if notes else []),
             _headline(document, parts),
             *parts.gauges,
             *(Section(name, blocks) for name, blocks in sections.items() if blocks),
@@ -52,7 +54,7 @@ def run_page(document: Json, parts: PageParts, folder: Path | None = None) -> Pa
 def composed_config(folder: Path) -> str | None:
     """The composed config in a run's folder, if there is one."""
     config = folder / CONFIG
-    return config.read_text() if config.exists() else None
+    return config.read_text(encoding="utf-8") if config.exists() else None
 
 
 def _file_blocks(own: Sequence[str], folder: Path) -> list[Block]:
@@ -109,6 +111,7 @@ def _provenance(document: Json, own: Mapping[str, str]) -> list[tuple[str, str |
         "estimator": config["estimator"]["target"] or config["estimator"]["path"],
         "estimator's source": (config["estimator"]["source_sha256"] or "")[:16],
         "participant": config["participant"],
+        **{f"tag {name}": value for name, value in config.get("tags", {}).items()},
         "dataset": f"{config['dataset']['name']} {config['dataset']['sha256'][:16]}",
         **own,
         "protection": _protection(config.get("isolation", {})),

@@ -8,8 +8,8 @@ BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
 
 
 def clean_text(text: str) -> str:
-    """Replace control characters, surrogates and direction marks by the replacement character."""
-    return text if text.isascii() and text.isprintable() else "".join(map(_writable, text))
+    """Replace control characters, surrogates and direction marks by the replacement character. None is printable."""
+    return text if text.isprintable() else "".join(map(_writable, text))
 
 
 def _writable(char: str) -> str:

@@ -24,7 +24,7 @@ def start_estimator(folder: Path, taken: list[str], outputs: Path) -> list[Path]
             raise ConfigError(f"path={folder}: {path} exists and is not overwritten; choose another folder")
     for path, text in texts.items():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
     return list(texts)
 
 
@@ -46,5 +46,5 @@ def _refuse_name(folder: Path, name: str, taken: list[str]) -> None:
 
 
 def _text(template: str, folder: Path, name: str) -> str:
-    text = files("whest.starter").joinpath(template).read_text()
+    text = files("whest.starter").joinpath(template).read_text(encoding="utf-8")
     return text.format(name=name, folder=folder, file=folder / f"{name}.py")

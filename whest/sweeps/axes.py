@@ -10,6 +10,8 @@ from whest.sweeps.table import SweepRow
 
 SEEDS = ("seed", "estimator.seed", "dataset.seed")
 BUDGET = "budget"
+MOST_FACETS = 9
+"""The most charts beside each other, one per value of a key."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,20 @@ def axis_of(rows: Sequence[SweepRow]) -> str | None:
     if len({row.flop_budget for row in rows}) > 1:
         return BUDGET
     return numeric[0] if numeric else None
+
+
+def facets_of(rows: Sequence[SweepRow]) -> dict[str, list[SweepRow]]:
+    """The rows by the value of one more key, if three or more keys vary: one chart per value. Else no facets."""
+    axis = axis_of(rows)
+    keys = [key for key in varied(rows) if key not in (*SEEDS, axis)]
+    values = {key: list(dict.fromkeys(words_of(row).get(key) for row in rows)) for key in keys}
+    chosen = min(keys, key=lambda key: len(values[key]), default=None)
+    if axis is None or chosen is None or len(keys) < 2 or len(values[chosen]) > MOST_FACETS:
+        return {}
+    return {
+        f"{_short(chosen)}={value}": [row for row in rows if words_of(row).get(chosen) == value]
+        for value in values[chosen]
+    }
 
 
 def points_of(rows: Sequence[SweepRow]) -> list[Point]:

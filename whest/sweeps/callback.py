@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import prod
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from whest.tracking.runs import MlflowTracking
 
 LOG = logging.getLogger(__name__)
-LOCK_FILE = ".running"
+LOCK_FILE, PAGE_LOCK = ".running", ".page"
 IDLE = ("show_mlps", "resume", "hydra/launcher", "hydra.launcher")
 """Overrides that don't make another sweep: a stopped sweep may continue on more cores, or on a cluster."""
 
@@ -48,6 +49,11 @@ class OpenSweep:
     page: bool
     n_jobs: int | None
     command: str
+    name: str
+    """The name of its run in MLflow."""
+    tags: Mapping[str, str]
+    keys: Sequence[str]
+    """The keys that it varies."""
 
 
 _OPEN: list[OpenSweep] = []
@@ -71,9 +77,21 @@ class SweepCallback(Callback):
             return  # Hydra makes the same folder next, and its error stops the sweep
         keys, n_jobs = swept(config)
         outputs, command = Path(config.outputs_dir), sweep_command(config)
-        sweep = OpenSweep(folder, words, lock, outputs, _tracking(config), config.figures, config.page, n_jobs, command)
+        sweep = OpenSweep(
+            folder,
+            words,
+            lock,
+            outputs,
+            _tracking(config),
+            config.figures,
+            config.page,
+            n_jobs,
+            command,
+            *_labels(config, keys, n_jobs),
+            keys,
+        )
         _OPEN.append(sweep)
-        write_state(folder, words, "open")
+        write_state(sweep, "open")
         _tell_jobs(config, f"hydra.sweep.dir={_quoted(str(folder))}")
         if str(config.hydra.launcher._target_).endswith(".BasicLauncher"):
             _PARENTLESS.append(sweep)  # its jobs find the parent in the sweep's folder
@@ -93,6 +111,12 @@ class SweepCallback(Callback):
         while _PARENTLESS:
             _open_parent(_PARENTLESS.pop())
 
+    def on_job_end(self, config: DictConfig, job_return: Any, **kwargs: Any) -> None:
+        if config.job == "score" and config.page:
+            from whest.sweeps.live import rewrite_page
+
+            rewrite_page(Path(config.hydra.sweep.dir).absolute())
+
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         _FINISHED.extend(finish_open_sweep())
 
@@ -104,7 +128,7 @@ def _open_parent(sweep: OpenSweep) -> str | None:
     from whest.tracking.parents import reopen_parent
 
     try:
-        return reopen_parent(sweep.tracking, "sweep", sweep.folder)
+        return reopen_parent(sweep.tracking, "sweep", sweep.folder, sweep.name, sweep.tags)
     except Exception as error:
         LOG.warning(
             "MLflow at %s made no run for the sweep (%s); its table is still saved in %s",
@@ -197,10 +221,31 @@ def _lock(folder: Path) -> FileLock | None:
     return lock
 
 
-def write_state(folder: Path, words: str, state: str) -> None:
+def write_state(sweep: OpenSweep, state: str) -> None:
+    """Write down the sweep's command, what it varies and whether it is finished."""
     from whest.files import write_atomically
 
-    write_atomically(folder / SWEEP_FILE, json.dumps({"words": words, "state": state}).encode())
+    kept = {
+        "words": sweep.words,
+        "state": state,
+        "keys": list(sweep.keys),
+        "n_jobs": sweep.n_jobs,
+        "command": sweep.command,
+    }
+    write_atomically(sweep.folder / SWEEP_FILE, json.dumps(kept).encode())
+
+
+def _labels(config: DictConfig, keys: Sequence[str], n_jobs: int | None) -> tuple[str, dict[str, str]]:
+    """The name and the tags of the sweep's run in MLflow. Tags that are swept, or refused, stay with the jobs."""
+    from whest.errors import ConfigError
+    from whest.tracking.naming import own_tags, sweep_name
+
+    own = config.name if "name" not in keys else None
+    try:
+        tags = own_tags({key: value for key, value in config.tags.items() if f"tags.{key}" not in keys})
+    except ConfigError:
+        tags = {}  # each job refuses them with the reason
+    return sweep_name(keys, n_jobs, own), tags
 
 
 def _tell_jobs(config: DictConfig, override: str) -> None:
@@ -232,7 +277,7 @@ def _discard(folder: Path, outputs: Path) -> None:
     """Remove what was written for a sweep that was refused before its first job. Other files in its folder stay."""
     from whest.files import remove_empty
 
-    for name in (SWEEP_FILE, LOCK_FILE, "multirun.yaml"):
+    for name in (SWEEP_FILE, LOCK_FILE, PAGE_LOCK, "multirun.yaml"):
         (folder / name).unlink(missing_ok=True)
     remove_empty(folder, outputs)
 
@@ -256,7 +301,7 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
     if rows:
         _show_and_save(sweep, rows)
     if rows and not is_interrupted and all(row.status == "finished" for row in rows):
-        write_state(folder, sweep.words, "done")
+        write_state(sweep, "done")
     if tracking and parent:
         is_failed = any(row.status == "failed" for row in rows)
         status = "KILLED" if is_interrupted else "FAILED" if is_failed else "FINISHED"
@@ -266,6 +311,7 @@ def _finish(sweep: OpenSweep, is_interrupted: bool) -> list["SweepRow"]:
 
 def _show_and_save(sweep: OpenSweep, rows: list["SweepRow"]) -> None:
     from whest.display.console import open_console
+    from whest.gallery.refresh import refresh
     from whest.sweeps.table import write_table
     from whest.sweeps.view import best_lines, print_places, print_sweep, save_figures
 
@@ -280,6 +326,7 @@ def _show_and_save(sweep: OpenSweep, rows: list["SweepRow"]) -> None:
 
         save_page(sweep_page(rows, f"sweep {folder.name}", sweep.command), folder / SWEEP_PAGE)
     print_places(folder, console)
+    refresh(sweep.outputs, folder)
 
 
 def _reports_elsewhere(tracking: "MlflowTracking", parent: str, folder: Path) -> dict[int, dict[str, Any]]:
@@ -311,6 +358,7 @@ def _tracking(config: DictConfig) -> "MlflowTracking | None":
 
 def _log_sweep(tracking: "MlflowTracking", run_id: str, rows: list["SweepRow"], folder: Path, status: str) -> None:
     from whest.sweeps.table import COLUMNS
+    from whest.sweeps.view import best_lines, best_words
     from whest.tracking.parents import close_parent
 
     metrics = [
@@ -319,6 +367,16 @@ def _log_sweep(tracking: "MlflowTracking", run_id: str, rows: list["SweepRow"], 
     table = {column: [getattr(row, column) for row in rows] for column in COLUMNS} if rows else None
     files = [*folder.glob("*.png"), *folder.glob("sweep.csv"), *folder.glob("sweep.html")] if rows else []
     try:
-        close_parent(tracking, run_id, metrics, table, "sweep.json", files, status=status)
+        close_parent(
+            tracking,
+            run_id,
+            metrics,
+            table,
+            "sweep.json",
+            files,
+            status=status,
+            score=best_words(rows),
+            words=". ".join(best_lines(rows)),
+        )
     except Exception as error:
         LOG.warning("MLflow did not store the sweep's table (%s); it is saved in %s", error, folder)

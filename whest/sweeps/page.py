@@ -1,6 +1,7 @@
 """A sweep's page: the best job at each budget and how sure that is, the curves, and every job."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from whest.document import PAGE
 from whest.notation import figure, plus_minus
@@ -24,18 +25,28 @@ from whest.page import (
     Text,
 )
 from whest.page.blocks import COLOURS
-from whest.sweeps.axes import BUDGET, SEEDS, Point, axis_of, points_of
+from whest.sweeps.axes import BUDGET, SEEDS, Point, axis_of, facets_of, points_of
 from whest.sweeps.table import SweepRow, best_of
 
 Rows = Sequence[SweepRow]
 MOST_FACTS, MOST_FLOORS, MOST_INTERVALS = 12, 6, 40
 
 
-def sweep_page(rows: Rows, title: str, command: str = "") -> Page:
+RELOAD_S = 5
+"""How often a browser loads the page of a running sweep."""
+
+
+def sweep_page(rows: Rows, title: str, command: str = "", n_jobs: int | None = None, is_running: bool = False) -> Page:
+    """The page. While the sweep runs, it has the finished jobs, and the browser loads it anew every few seconds."""
     n_open = sum(row.status != "finished" for row in rows)
     blocks: list[Block] = [_headline(rows)]
     if n_open:
         blocks.insert(0, Text(f"{n_open} of {len(rows)} jobs are not finished; the table says why.", "warn"))
+    if is_running:
+        of = f" of {n_jobs}" if n_jobs is not None else ""
+        blocks.insert(
+            0, Text(f"The sweep is running: {len(rows)}{of} jobs are done. This page reloads every {RELOAD_S} s.")
+        )
     charts: list[Block] = [block for block in (*_score_blocks(rows), _front_chart(rows)) if block is not None]
     dates = sorted(row.started_at for row in rows if row.started_at)
     datasets = ", ".join(dict.fromkeys(row.dataset for row in rows if row.dataset))
@@ -45,7 +56,7 @@ def sweep_page(rows: Rows, title: str, command: str = "") -> Page:
     made.append(Facts([("protocol", protocol) for protocol in protocols[:8]]))
     sections = [Section("Score", charts), Section("Jobs", [_table(rows)]), Section("Reproduce", made)]
     subtitle = f"{len(rows)} jobs{f' on {datasets}' if datasets else ''}{when}"
-    return Page(title, subtitle, [*blocks, *sections], kind="sweep")
+    return Page(title, subtitle, [*blocks, *sections], kind="sweep", reload_s=RELOAD_S if is_running else None)
 
 
 def _headline(rows: Rows) -> Headline:
@@ -87,7 +98,14 @@ def _score_blocks(rows: Rows) -> list[Block]:
     points, axis = points_of(rows), axis_of([row for row in rows if row.score is not None])
     if not points:
         return [Text("No job has a score.")]
-    return [_score_chart(points, axis, rows)] if axis else [_score_intervals(points, rows)]
+    if not axis:
+        return [_score_intervals(points, rows)]
+    facets = facets_of([row for row in rows if row.score is not None])
+    if not facets:
+        return [_score_chart(points, axis, rows)]
+    scores = [point.score for point in points]
+    ends = (min(scores), max(scores))
+    return [_score_chart(points_of(group), axis, group, name, ends) for name, group in facets.items()]
 
 
 def _score_intervals(points: Sequence[Point], rows: Rows) -> Intervals:
@@ -108,8 +126,13 @@ def _score_intervals(points: Sequence[Point], rows: Rows) -> Intervals:
     return Intervals(found, f"Scores, the best first; {better} is better. Bars are one standard error.", is_log=wide)
 
 
-def _score_chart(points: Sequence[Point], axis: str, rows: Rows) -> Chart:
-    """Curves with a band of one standard error, and plain sampling at each budget."""
+def _score_chart(
+    points: Sequence[Point], axis: str, rows: Rows, facet: str = "", ends: tuple[float, float] | None = None
+) -> Chart:
+    """Curves with a band of one standard error, and plain sampling at each budget.
+
+    `facet` names the jobs of one of several charts, which share the scale `ends`.
+    """
     names = list(dict.fromkeys(point.curve for point in points))
     series = [_curve(name, [p for p in points if p.curve == name], i) for i, name in enumerate(names)]
     places = [point.x for point in points if point.x is not None]
@@ -123,11 +146,22 @@ def _score_chart(points: Sequence[Point], axis: str, rows: Rows) -> Chart:
     folded = " Seeds are folded: mean ± standard error over them." if any(len(p.rows) > 1 for p in points) else ""
     return Chart(
         Axis(label, is_log=is_spread),
-        Axis("score", is_log=all(point.score > 0 for point in points)),
+        Axis("score", is_log=(ends[0] if ends else min(p.score for p in points)) > 0, **_scale(ends)),
         series,
-        alt=f"Score against {label}, {len(names)} curves.",
-        caption=f"Score against {label}, with a band of one standard error.{folded}",
+        alt=f"Score against {label}{f' for {facet}' if facet else ''}, {len(names)} curves.",
+        caption=f"{f'{facet}: s' if facet else 'S'}core against {label}, with a band of one standard error.{folded}",
     )
+
+
+def _scale(ends: tuple[float, float] | None) -> dict[str, Any]:
+    """The ends of a scale that several charts share, with some room."""
+    if ends is None or ends[0] == ends[1]:
+        return {}
+    low, high = ends
+    if low > 0:
+        room = (high / low) ** 0.08
+        return {"low": low / room, "high": high * room}
+    return {"low": low - 0.08 * (high - low), "high": high + 0.08 * (high - low)}
 
 
 def _curve(name: str, points: Sequence[Point], i: int) -> Series:

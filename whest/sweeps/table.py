@@ -15,6 +15,8 @@ from whest.notation import inert
 from whest.scoring.paired import Paired
 from whest.sweeps.resume import PROBLEM_FILE
 
+UNFINISHED = "left no report"
+"""The problem of a job that is still running, or that was killed."""
 COLUMNS = (
     "job",
     "overrides",
@@ -92,7 +94,7 @@ def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow
 def _reason(folder: Path | None) -> str:
     """Why a job has no report: on one line, as a table needs it."""
     kept = folder / PROBLEM_FILE if folder else None
-    return " ".join(kept.read_text().split()) if kept and kept.exists() else "left no report"
+    return " ".join(kept.read_text(encoding="utf-8").split()) if kept and kept.exists() else UNFINISHED
 
 
 def row_of(job: int, overrides: str, report: Json) -> SweepRow:
@@ -196,7 +198,7 @@ def pareto_front(points: Mapping[int, tuple[float, float]]) -> set[int]:
 
 
 def write_table(rows: Iterable[SweepRow], path: Path) -> None:
-    with path.open("w", newline="") as file:
+    with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, COLUMNS)
         writer.writeheader()
         writer.writerows([{column: inert(getattr(row, column)) for column in COLUMNS} for row in rows])

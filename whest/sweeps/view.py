@@ -16,9 +16,6 @@ from whest.sweeps.table import SweepRow, best_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 Rows = Sequence[SweepRow]
 MARKERS = "osD^vP*X"
 MOST_FLOORS, MOST_CURVES = 6, 16
@@ -158,3 +155,11 @@ def best_lines(rows: Rows) -> list[str]:
         tied = f", not resolved from {', '.join(other.label or '' for other in ties)}" if ties else ""
         lines.append(f"best at {figure(row.flop_budget)}: {row.label}, {plus_minus(row.score, row.score_se)}{tied}")
     return lines
+
+
+def best_words(rows: Rows) -> str:
+    """The best score in one cell; of several budgets, the first and the last."""
+    best = [row for row, _ in best_of(rows)]
+    if len(best) < 2:
+        return f"best {plus_minus(best[0].score, best[0].score_se)}" if best else "no score"
+    return f"best {figure(best[0].score)} … {figure(best[-1].score)}, {len(best)} protocols"

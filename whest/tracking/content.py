@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from whest.cases.exam import EARNED
 from whest.document import REPORT_SHA256, Json, case_rows, flatten
-from whest.notation import plus_minus
+from whest.tracking.naming import SCORE, score_words
 
 PARENT_FILE = "parent_run_id"
 """In a sweep's folder: the id of its MLflow parent run. Hydra composes each job anew, so a file carries the id."""
@@ -17,9 +16,11 @@ PARENT_VARIABLE = "WHEST_PARENT_RUN"
 SWEEP_JOB = "sweep_job"
 ORIGIN = "whestbench"
 
-NO_CHOICES = re.compile(r"(^|\.|_)sha256$|^estimator\.target$|^isolation\.(protections\.|status$)|^lambda_has_effect$")
-"""Config values that follow from others. They are tags or in the report: among the params they would fill MLflow's
-view of what differs between runs."""
+NO_CHOICES = re.compile(
+    r"(^|\.|_)sha256$|^estimator\.target$|^isolation\.(protections\.|status$)|^lambda_has_effect$|^(name|notes)$|^tags\."
+)
+"""Config values that follow from others, or only name the run. They are tags or in the report: among the params they
+would fill MLflow's view of what differs between runs."""
 HOST = {"hostname": "host", "device": "device", "backend": "backend", "python_version": "python_version"}
 LIBRARIES = ("jax_version", "jaxlib_version", "numpy_version")
 LONGEST_TAG, LONGEST_NAME, MOST_NAMESPACES = 5000, 200, 100
@@ -36,6 +37,8 @@ def run_tags(document: Json, folder: Path, sha256: str) -> dict[str, str]:
     meta, config = document["run_meta"], document["run_config"]
     host = meta["host"]
     named: dict[str, Any] = {
+        **config.get("tags", {}),
+        SCORE: score_words(document["results"]),
         "estimator": config["estimator"]["name"],
         "estimator_target": config["estimator"]["target"],
         "round": config["round"],
@@ -102,21 +105,11 @@ def run_status(document: Json) -> str:
     """MLflow's status of the run."""
     if document["run_meta"]["status"] == "interrupted":
         return "KILLED"
+    from whest.cases.exam import EARNED  # no other task's run imports it
+
     results = document["results"]
     codes = {row.get("error_code") for row in case_rows(results)} - {None, *EARNED}
     return "FAILED" if codes or results.get("failure") is not None else "FINISHED"
-
-
-def run_name(document: Json) -> str:
-    config = document["run_config"]
-    return f"{config['estimator']['name']} {config['round']} B={config['flop_budget']:.3g}"
-
-
-def run_note(experiment_id: str, run_id: str, document: Json, page: str) -> str:
-    """A run's description in Markdown: its score and a link to its page, relative so that it works on any server."""
-    results = document["results"]
-    score = plus_minus(results["score"], results.get("score_se"))
-    return f"**{score}** · [open this run's page](#/experiments/{experiment_id}/runs/{run_id}/artifacts/{page})"
 
 
 def sha256_of(content: bytes) -> str:

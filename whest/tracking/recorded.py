@@ -5,23 +5,27 @@ any further: nothing in it can be believed, and damaged figures must not stop th
 """
 
 import hashlib
+import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 from whest.document import REPORT, REPORT_SHA256, Json, case_rows, task_name
 from whest.errors import ConfigError, WhestError
 from whest.files import parse_document, read_bounded
-from whest.tracking.verify import find_problem
+from whest.tracking.parents import KIND
+from whest.tracking.verify import expected_tags, find_problem
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
 
+LOG = logging.getLogger(__name__)
 LARGEST_REPORT = 2**25
 """Bytes of a report.json."""
 
@@ -112,6 +116,11 @@ def find_runs(client: "MlflowClient", experiment_ids: Sequence[str]) -> list[Rec
     return [_read(client, run) for run in _pages(client, experiment_ids) if _is_scored(run)]
 
 
+def list_runs(client: "MlflowClient", experiment_id: str) -> list["Run"]:
+    """The scored runs and the parent runs of an experiment, as MLflow has them: no report is read."""
+    return [run for run in _pages(client, [experiment_id]) if _is_scored(run) or KIND in run.data.tags]
+
+
 def find_run_id(client: "MlflowClient", experiment_id: str, beginning: str, key: str) -> str:
     """The only scored run whose id starts with `beginning`. `key` is the config key, for the error message."""
     known = [str(run.info.run_id) for run in _pages(client, [experiment_id]) if _is_scored(run)]
@@ -123,11 +132,24 @@ def find_run_id(client: "MlflowClient", experiment_id: str, beginning: str, key:
 
 
 def _pages(client: "MlflowClient", experiment_ids: Sequence[str]) -> Iterator["Run"]:
-    token = None
+    from mlflow.exceptions import MlflowException
+
+    token, readable = None, ""
     while True:
-        page = client.search_runs(
-            list(experiment_ids), max_results=1000, order_by=["attributes.start_time ASC"], page_token=token
-        )
+        order = ["attributes.start_time ASC"]
+        try:
+            page = client.search_runs(
+                list(experiment_ids), readable, max_results=1000, order_by=order, page_token=token
+            )
+        except MlflowException as error:  # a row without a start hides all others of its page
+            if readable:
+                raise
+            reason = str(error).splitlines()[0]
+            LOG.warning(
+                "MLflow can't list every run of %s: a damaged one is left out (%s)", client.tracking_uri, reason
+            )
+            token, readable = None, "attributes.start_time >= 0"
+            continue
         yield from page
         token = page.token
         if not token:
@@ -139,17 +161,31 @@ def _is_scored(run: "Run") -> bool:
 
 
 def _read(client: "MlflowClient", run: "Run") -> RecordedRun:
-    return check_run(run, _fetch(client, run))
+    """One run of the store. Whatever is wrong with it is its own problem, and not that of the others."""
+    try:
+        return check_run(run, _fetch(client, run))
+    except Exception as error:  # MLflow itself fails in many ways on a damaged row
+        problem = f"it can't be read ({type(error).__name__}: {str(error)[:200]})"
+        tags = {str(name): str(value) for name, value in run.data.tags.items()}
+        return RecordedRun(str(run.info.run_id), str(run.info.run_id), tags.get("participant", "?"), {}, tags, problem)
 
 
 def check_run(run: "Run", content: bytes | None) -> RecordedRun:
     """A run of MLflow with the content of its report.json. Its report is there to be read if every check holds."""
     report, problem = _judge(run, content)
-    tags = dict(run.data.tags)
+    tags = {**run.data.tags, **_own_tags(report)}
     told = report.get("run_config", {}).get("participant") if problem is None else None
     participant = str(tags.get("participant") or told or "?")
     name = run.info.run_name or run.info.run_id
     return RecordedRun(run.info.run_id, name, participant, report if problem is None else {}, tags, problem)
+
+
+def _own_tags(report: Json) -> dict[str, str]:
+    """The tags of an unchanged report: a changed tag must not move its run to another board, or out of sight."""
+    try:
+        return {name: str(value) for name, value in expected_tags(report).items()} if report else {}
+    except (KeyError, TypeError, AttributeError):
+        return {}
 
 
 def _judge(run: "Run", content: bytes | None) -> tuple[Json, str | None]:
@@ -163,8 +199,8 @@ def _judge(run: "Run", content: bytes | None) -> tuple[Json, str | None]:
         report = _parse(content)
     except ValueError as error:
         return {}, f"its {REPORT} is not a report ({error})"
-    if not logged:
-        return {}, f"the sha256 its {REPORT} was logged with is gone"
+    if REPORT_SHA256 not in run.data.params:
+        return {}, f"its param {REPORT_SHA256} is gone"
     if different:
         return {}, f"its {REPORT} has the sha256 {found[:12]}…, logged was {different[0][:12]}…"
     return report, find_problem(report, run)
@@ -174,11 +210,17 @@ def _fetch(client: "MlflowClient", run: "Run") -> bytes | None:
     """The artifact, whatever it holds now; None where there is none that can be read."""
     from mlflow.exceptions import MlflowException
 
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            return read_bounded(Path(client.download_artifacts(run.info.run_id, REPORT, folder)), LARGEST_REPORT)
-        except (MlflowException, OSError, ValueError):
+    place = str(run.info.artifact_uri)
+    try:
+        if place.startswith(("file:", "/")):  # nothing is copied, however large it says it is
+            return read_bounded(Path(unquote(urlsplit(place).path)) / REPORT, LARGEST_REPORT)
+        listed = {item.path: item.file_size for item in client.list_artifacts(run.info.run_id)}
+        if REPORT not in listed or (listed[REPORT] or 0) > LARGEST_REPORT:
             return None
+        with tempfile.TemporaryDirectory() as folder:
+            return read_bounded(Path(client.download_artifacts(run.info.run_id, REPORT, folder)), LARGEST_REPORT)
+    except (MlflowException, OSError, ValueError):
+        return None
 
 
 def _parse(content: bytes) -> Json:
@@ -189,3 +231,23 @@ def _parse(content: bytes) -> Json:
         if not isinstance(report, dict) or not isinstance(report.get(part), dict) or name not in report[part]:
             raise ValueError(f"it has no {part}.{name}")
     return report
+
+
+LARGEST_ARTIFACT, MOST_ARTIFACTS = 2**28, 500
+"""Bytes of one artifact that is fetched, and how many are."""
+
+
+def fetch_folder(
+    client: "MlflowClient", run_id: str, folder: Path, files: Sequence[str], folders: Sequence[str]
+) -> None:
+    """Copy a run's report and these artifacts, as far as it has them, into a folder of ours."""
+    listed = {item.path: item for item in client.list_artifacts(run_id)}
+    wanted = [listed[name] for name in (REPORT, *files, *folders) if name in listed]
+    for _ in range(MOST_ARTIFACTS):
+        if not wanted:
+            return
+        item = wanted.pop()
+        if item.is_dir:
+            wanted += client.list_artifacts(run_id, item.path)
+        elif (item.file_size or 0) <= LARGEST_ARTIFACT:
+            client.download_artifacts(run_id, item.path, str(folder))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
 
-from whest.document import PAGE, REPORT, Json, case_score, milliseconds, report_metrics
+from whest.document import CHANGES, PAGE, PROVENANCE, REPORT, SOURCE, Json, case_score, milliseconds, report_metrics
 from whest.errors import ConfigError, WhestError
 from whest.notation import printable
 from whest.report import AnyReport, ReportView
@@ -27,13 +27,12 @@ from whest.tracking.content import SWEEP_JOB as SWEEP_JOB
 from whest.tracking.content import (
     case_table,
     detail_metrics,
-    run_name,
-    run_note,
     run_params,
     run_status,
     run_tags,
     sha256_of,
 )
+from whest.tracking.naming import NOTE, describe_run, note, run_name
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient as MlflowClient
@@ -216,7 +215,7 @@ def log_run(client: "MlflowClient", experiment_id: str, document: Json, view: "R
     )
     sha256 = sha256_of((folder / REPORT).read_bytes())
     tags = run_tags(document, folder, sha256)
-    run = client.create_run(experiment_id, start_time=started, tags=tags, run_name=run_name(document))
+    run = client.create_run(experiment_id, start_time=started, tags=tags, run_name=run_name(document, folder))
     run_id, status = str(run.info.run_id), "FAILED"
     try:
         metrics = report_metrics(document) | detail_metrics(document)
@@ -227,12 +226,15 @@ def log_run(client: "MlflowClient", experiment_id: str, document: Json, view: "R
         _log_table(client, run_id, case_table(view.case_figures(document)), table)
         if (folder / "figures").exists():
             client.log_artifacts(run_id, str(folder / "figures"), "figures")
-        for name in (REPORT, PAGE, "config.yaml", *view.files):
+        if (folder / SOURCE).exists():
+            client.log_artifacts(run_id, str(folder / SOURCE), SOURCE)
+        for name in (REPORT, PAGE, "config.yaml", *view.files, PROVENANCE, CHANGES):
             if (folder / name).exists():
                 client.log_artifact(run_id, str(folder / name))
+        page = PAGE if (folder / PAGE).exists() else None
         last = {
             TABLES: json.dumps([{"path": table, "type": "table"}]),
-            "mlflow.note.content": run_note(experiment_id, run_id, document, PAGE),
+            NOTE: note(describe_run(document), experiment_id, run_id, page),
         }
         client.log_batch(run_id, tags=[RunTag(name, text) for name, text in last.items()])
         status = run_status(document)

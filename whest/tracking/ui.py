@@ -6,7 +6,7 @@ MLflow stores a view in a tag of the experiment, as its "share" button does. The
 import json
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from whest.errors import ConfigError
 from whest.tracking.runs import SQLITE, MlflowTracking, Tracking
@@ -17,33 +17,72 @@ if TYPE_CHECKING:
 VIEW = "whest"
 
 COLUMNS = (
-    ("attributes", ("Description",)),
-    ("metrics", ("score", "score_se", "mean_compute_utilization", "ratio_to_sampling", "n_failed_mlps")),
-    ("params", ("flop_budget",)),
-    ("tags", ("estimator", "round", "participant", "protocol_hash")),
+    ("tags", "score", 210),
+    ("attributes", "Description", 420),
+    ("metrics", "mean_compute_utilization", 190),
+    ("metrics", "ratio_to_sampling", 150),
+    ("metrics", "n_failed_mlps", 120),
+    ("params", "flop_budget", 120),
+    ("tags", "estimator", 130),
+    ("tags", "round", 90),
+    ("tags", "participant", 120),
+    ("tags", "protocol_hash", 150),
+    ("metrics", "score", 160),
 )
+"""The columns of the table of runs and their widths. `metrics.score` is there to sort by."""
 
-WIDTHS = (330, 160, 160, 190, 160, 120, 130, 120, 90, 120, 150)
+CHARTS = {"score": "score", "mean_compute_utilization": "C/B", "ratio_to_sampling": "ratio to sampling"}
+"""The first charts of the chart view: metrics and their names."""
+FRONT = ("mean_effective_compute", "final_layer_mse")
+"""The axes of the fourth chart."""
+FIRST = "Score"
+"""The chart view's first section. MLflow puts the other metrics into sections below it."""
 
 EXPERIMENT_NOTE = """\
-`score` is the mean over MLPs (lower is better), `score_se` its standard error. `mean_compute_utilization` is C/B, the
+`score` is the mean over MLPs with its standard error (lower is better). `mean_compute_utilization` is C/B, the
 used share of the budget. `ratio_to_sampling` compares with plain sampling at the same compute: below 1 is better.
 Scores are comparable if `protocol_hash` is the same. A run's description links to its page.
 """
 
 
 def view_state() -> str:
-    """The columns of MLflow's table of runs, from left to right; the newest run first."""
-    columns = [f"{kind}.`{name}`" for kind, names in COLUMNS for name in names]
+    """The columns of MLflow's table of runs, from left to right; the newest run first; and the charts."""
+    widths = {f"{kind}.`{name}`": width for kind, name, width in COLUMNS}
     return json.dumps(
         {
             "orderByKey": "attributes.start_time",
             "orderByAsc": False,
-            "selectedColumns": columns,
-            "columnOrder": columns,
-            "columnWidths": dict(zip(columns, WIDTHS, strict=True)),
+            "selectedColumns": list(widths),
+            "columnOrder": list(widths),
+            "columnWidths": widths,
+            **chart_state(),
         }
     )
+
+
+def chart_state() -> dict[str, Any]:
+    """The charts of MLflow's chart view, in order. Left to itself, it sorts all metrics by name."""
+    part = {"metricSectionId": "whest", "deleted": False, "isGenerated": False}
+    bars = [
+        {**part, "type": "BAR", "uuid": f"whest-{key}", "metricKey": key, "displayName": name, "runsCountToCompare": 10}
+        for key, name in CHARTS.items()
+    ]
+    x, y = ({"key": key, "type": "METRIC"} for key in FRONT)
+    front = {
+        **part,
+        "type": "SCATTER",
+        "uuid": "whest-front",
+        "displayName": "error against compute",
+        "xaxis": x,
+        "yaxis": y,
+        "runsCountToCompare": 100,
+    }
+    section = {"uuid": "whest", "name": FIRST, "display": True, "isReordered": True, "deleted": False}
+    return {
+        "compareRunCharts": [*bars, front],
+        "compareRunSections": [{**section, "isGenerated": False}],
+        "isAccordionReordered": True,
+    }
 
 
 def set_view(client: "MlflowClient", experiment_id: str) -> None:
@@ -60,8 +99,9 @@ def set_view(client: "MlflowClient", experiment_id: str) -> None:
             client.set_experiment_tag(experiment_id, key, value)
 
 
-def address(experiment_id: str, port: int) -> str:
-    query = f"workflowType=machine_learning&viewStateShareKey={VIEW}"
+def address(experiment_id: str, port: int, mode: Literal["TABLE", "CHART"] = "TABLE") -> str:
+    """Where the table of runs is, or their charts."""
+    query = f"workflowType=machine_learning&viewStateShareKey={VIEW}" + (f"&compareRunsMode={mode}" * (mode == "CHART"))
     return f"http://127.0.0.1:{port}/#/experiments/{experiment_id}/runs?{query}"
 
 

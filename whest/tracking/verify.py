@@ -53,16 +53,23 @@ def broken_promise(protocol: Json, config: Json) -> str | None:
     return None if is_kept else f"its protocol requires {', '.join(lacking)}, which it ran without"
 
 
-def logged_problem(run: "Run", report: Json) -> str | None:
-    """The first difference between MLflow's record and the report, in words, or None."""
+def expected_tags(report: Json) -> dict[str, str]:
+    """The tags that boards go by, as the report has them. Reports of old don't tell the protection."""
     meta, config = report["run_meta"], report["run_config"]
-    tags = {
+    status = config.get("isolation", {}).get("status")
+    return {
         "participant": config["participant"],
         "protocol_hash": meta["protocol_hash"],
         "scoring": config["scoring"]["name"],
         "estimator": config["estimator"]["name"],
+        **({"protection": status} if status is not None else {}),
     }
-    for name, value in tags.items():
+
+
+def logged_problem(run: "Run", report: Json) -> str | None:
+    """The first difference between MLflow's record and the report, in words, or None."""
+    meta = report["run_meta"]
+    for name, value in expected_tags(report).items():
         if run.data.tags.get(name) != value:
             return MOVED.format(f"tag {name}", run.data.tags.get(name, "missing"), value)
     for name, expected in report_metrics(report).items():

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -10,6 +11,7 @@ import numpy as np
 
 from whest.checks.finding import Finding
 from whest.isolation.protections import MEANING
+from whest.isolation.walls import bwrap
 
 SIDE = 1024
 ROUNDS = 3
@@ -29,6 +31,14 @@ NAMESPACES = (
     "for two walls instead of one, allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 or "
     "kernel.apparmor_restrict_unprivileged_userns=0; in Docker --security-opt seccomp=unconfined"
 )
+
+BWRAP = {
+    False: "; or install bubblewrap, whose bwrap may be given what workers aren't",
+    True: "; bwrap is installed and was tried, but can't build the worker's room here either",
+}
+"""By whether bwrap is there."""
+
+LINUX_ONLY = "run whest on Linux, in a container or a virtual machine; isolation.require=[] runs code that you trust"
 
 
 def usable_cores() -> int:
@@ -96,16 +106,19 @@ def check_sandbox() -> list[Finding]:
         return [Finding("walls", "fail", f"no worker could be started ({error})", "run as an ordinary user")]
 
 
-def judge_protections(found: dict[str, str]) -> list[Finding]:
+def judge_protections(found: dict[str, str], platform: str = sys.platform) -> list[Finding]:
     """One finding for each protection: the mechanisms that held, or how to get one."""
     findings = []
     for name, prevented in MEANING.items():
         held = found.get(name, "")
         if not held:
             told = f"nothing keeps a worker from {prevented}"
-            findings.append(Finding(f"walls: {name}", "warn", told, REMEDIES[name]))
+            is_elsewhere = name != "memory" and not platform.startswith("linux")
+            remedy = LINUX_ONLY if is_elsewhere else REMEDIES[name]
+            findings.append(Finding(f"walls: {name}", "warn", told, remedy))
         else:
             told = f"{held}: tried, and a worker is kept from {prevented}"
-            only_one = name == "files" and "namespaces" not in held
-            findings.append(Finding(f"walls: {name}", "ok", f"{told}; {NAMESPACES}" if only_one else told))
+            only_one = name == "files" and held == "landlock"
+            hint = NAMESPACES + BWRAP[bwrap.find() is not None]
+            findings.append(Finding(f"walls: {name}", "ok", f"{told}; {hint}" if only_one else told))
     return findings

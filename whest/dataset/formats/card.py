@@ -59,7 +59,7 @@ ds = load_dataset("PATH", "{config}", split="{split}")
 
 def write_card(path: Path, document: Document) -> None:
     splits = document.get("splits") or {document["split"]: document}
-    path.write_text(f"---\n{_front_matter(document, splits)}---\n\n{_body(document, splits)}")
+    path.write_text(f"---\n{_front_matter(document, splits)}---\n\n{_body(document, splits)}", encoding="utf-8")
 
 
 def _front_matter(document: Document, splits: Document) -> str:

@@ -35,6 +35,13 @@ def n_threads() -> int:
     return sum(1 for _ in Path("/proc/self/task").iterdir())
 
 
+def is_only_user() -> bool:
+    """Whether this is a user namespace with one id, as bwrap makes it: then no other process counts as ours."""
+    with suppress(OSError, IndexError):
+        return Path("/proc/self/uid_map").read_text().split()[2] == "1"
+    return False
+
+
 def enter() -> bool:
     """Whether the kernel gave us namespaces of our own; then we are their first process."""
     uid, gid = os.getuid(), os.getgid()

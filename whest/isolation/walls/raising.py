@@ -1,11 +1,12 @@
 """Raise every wall that this machine has, in an order in which none stands in the way of the next, and try each."""
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import idmap, landlock, namespaces, privileges, room, seccomp, trials
+from . import bwrap, idmap, landlock, namespaces, privileges, room, seccomp, trials
 from .room import CANARY, Order
 
 OUTSIDE_PROC = ("/proc/self", "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys/vm/overcommit_memory")
@@ -26,23 +27,31 @@ class Found:
         return {name: "+".join(self.mechanisms.get(name, ())) for name in ("files", "network", "processes", "disk")}
 
 
-def raise_walls(order: Order) -> dict[str, str]:
-    """Shut this process in. Returns in a child where namespaces are given; the answer has only what a trial showed."""
+def raise_walls(order: Order, again: Callable[[], Sequence[str]], is_inside: bool = False) -> dict[str, str]:
+    """Shut this process in. Returns in a child where namespaces are given; the answer has only what a trial showed.
+
+    Where the kernel gives none, `bwrap` may: then the launcher starts itself once more, by the command that `again`
+    makes, and comes back here with `is_inside`.
+    """
     found = Found()
-    was_readable = trials.can_read(order.canary)
+    was_readable = is_inside or trials.can_read(order.canary)
     answers = answers_of(order)
     owners = idmap.owners_of((*order.readable, *order.writable), order.uid) if os.getuid() == 0 else {}
-    has_namespaces = namespaces.enter()
-    in_room = has_namespaces and _built(order, owners)
-    found.add("network", "namespaces", has_namespaces and trials.no_route())
+    road = "bwrap" if is_inside else "namespaces" if namespaces.enter() else ""
+    if not road and was_readable:
+        bwrap.continue_inside(order, again)
+    in_room = is_inside or (road == "namespaces" and _built(order, owners))
+    found.add("network", road, bool(road) and trials.no_route())
     kept_from = was_readable and trials.cannot_reach(order.canary) and trials.are_hidden(answers)
-    found.add("files", "namespaces", in_room and kept_from)
-    found.add("disk", "tmpfs", in_room and trials.file_size_is_limited(order.scratch, order.scratch_bytes))
-    _give_up_rights(order, is_alone=has_namespaces or os.getuid() == 0)
+    found.add("files", road, in_room and kept_from)
+    is_bounded = trials.file_size_is_limited(order.scratch, order.scratch_bytes) if road == "namespaces" else False
+    found.add("disk", "tmpfs", in_room and is_bounded)
+    is_alone = road == "namespaces" or os.getuid() == 0 or (road == "bwrap" and namespaces.is_only_user())
+    _give_up_rights(order, is_alone)
     held = _restrict_files(order, in_room) and (not in_room or trials.cannot_reach(CANARY))
     kept_from = was_readable and trials.cannot_reach(order.canary) and trials.are_hidden(answers)
     found.add("files", "landlock", held and kept_from)
-    if not in_room:
+    if is_inside or not in_room:
         found.add("disk", "rlimit", trials.file_size_is_limited(order.scratch, order.scratch_bytes))
     held = _refuse_calls(in_room)
     found.add("network", "seccomp", held and trials.no_sockets())

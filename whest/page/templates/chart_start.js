@@ -79,7 +79,7 @@
 
     canLog(axis) {
       const found = this.values(axis);
-      return found.length > 1 && !this.data[axis].whole && found.every((value) => value > 0);
+      return found.length > 1 && !this.data[axis].whole && !this.data[axis].time && found.every((value) => value > 0);
     }
 
     /* The ends of an axis: those of the shown points and their errors, with a little room. */
@@ -92,7 +92,7 @@
       const [scale, back] = isLog ? [Math.log10, (value) => 10 ** value] : [(value) => value, (value) => value];
       let low = found.length ? scale(found.reduce((a, b) => Math.min(a, b))) : 0;
       let high = found.length ? scale(found.reduce((a, b) => Math.max(a, b))) : 1;
-      const least = isLog ? 0.3 : Math.abs(high) * 0.1 || 1;
+      const least = isLog ? 0.3 : this.data[axis].time ? 3600 : Math.abs(high) * 0.1 || 1;
       const room = this.data[axis].whole ? Math.max(0.5, 0.02 * (high - low)) : high > low ? 0.05 * (high - low) : least;
       [low, high] = [back(low - room), back(high + room)];
       const { low: first, high: last } = this.data[axis];
@@ -107,7 +107,7 @@
       const half = (label) => (isAcross ? wide(label) / 2 + 7 : 13);
       const fits = (ticks) => ticks.length < 25 && ticks.every(([value, label], i) =>
         i === 0 || at(value) - at(ticks[i - 1][0]) >= half(label) + half(ticks[i - 1][1]));
-      return whestTicks.choose(low, high, this.isLog[axis], this.data[axis].whole, fits);
+      return whestTicks.choose(low, high, this.isLog[axis], this.data[axis].whole, fits, this.data[axis].time);
     }
 
     axis(name) {

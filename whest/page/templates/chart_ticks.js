@@ -56,8 +56,44 @@ const whestTicks = (() => {
     }
   }
 
+  /* A moment, in seconds since 1970, as a date and a time of UTC. */
+  const moment = (seconds) => {
+    const date = new Date(seconds * 1000);
+    return Number.isNaN(date.getTime()) ? "–" : date.toISOString().slice(0, 16).replace("T", " ");
+  };
+
+  const MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(" ");
+  const [MINUTE, HOUR, DAY] = [60, 3600, 86400];
+  const day = (date) => `${date.getUTCDate()} ${MONTHS[date.getUTCMonth()]}`;
+  const clock = (date) => date.toISOString().slice(11, 16);
+
+  /* The first of every so many months. */
+  const months = (low, high, stride) => {
+    const [first, last] = [new Date(low * 1000), new Date(high * 1000)];
+    const count = (date) => 12 * date.getUTCFullYear() + date.getUTCMonth();
+    return multiples(count(first), count(last), stride).map((month) => Date.UTC(Math.floor(month / 12), month % 12) / 1000)
+      .filter((value) => value >= low && value <= high);
+  };
+
+  function* dates(low, high) {
+    const steps = [1, 2, 5, 10, 15, 30].map((n) => n * MINUTE).concat([1, 2, 3, 6, 12].map((n) => n * HOUR), [1, 2, 5, 10].map((n) => n * DAY));
+    for (const step of steps) {
+      if ((high - low) / step > 60) continue;
+      const name = (date) => (step >= DAY || date.getTime() % (DAY * 1000) === 0 ? day(date) : clock(date));
+      yield multiples(low, high, step).map((value) => [value, name(new Date(value * 1000))]);
+    }
+    for (const stride of [1, 3, 6, 12, 24, 60, 120, 600]) {
+      const name = (date) => (stride >= 12 ? String(date.getUTCFullYear()) : `${MONTHS[date.getUTCMonth()]} ${date.getUTCFullYear()}`);
+      yield months(low, high, stride).map((value) => [value, name(new Date(value * 1000))]);
+    }
+  }
+
   /* The finest ticks whose labels have room. `fits` takes pairs of a value and its label. */
-  const choose = (low, high, isLog, whole, fits) => {
+  const choose = (low, high, isLog, whole, fits, isTime = false) => {
+    if (isTime) {
+      for (const ticks of dates(low, high)) if (fits(ticks)) return ticks;
+      return [];
+    }
     if (isLog) {
       let isFirst = true;
       for (const ticks of powers(low, high)) {
@@ -70,5 +106,5 @@ const whestTicks = (() => {
     return [];
   };
 
-  return { choose, compact };
+  return { choose, compact, moment };
 })();

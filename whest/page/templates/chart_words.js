@@ -1,7 +1,7 @@
 "use strict";
 /* The words of a chart: its points in a sentence, and its data as a table. All text is set as text, never as HTML. */
 const whestWords = (() => {
-  const { compact } = whestTicks;
+  const { compact, moment } = whestTicks;
   const MOST_ROWS = 400;
 
   const make = (tag, attributes = {}, ...children) => {
@@ -20,6 +20,8 @@ const whestWords = (() => {
     return isEven ? ` ± ${compact(up, 2)}` : ` (${compact(low, 3)} to ${compact(high, 3)})`;
   };
 
+  const across = (data, value) => (data.x.time ? moment(value) : compact(value));
+
   /* [name, lines]: what a point is, and its two values. */
   const describe = (data, series, i) => {
     const names = [word(series.names, i), word(series.notes, i)].filter(Boolean);
@@ -27,7 +29,7 @@ const whestWords = (() => {
     const own = names.length && data.series.length > 1 ? [series.name] : [];
     const values = [
       `${data.y.label}: ${compact(series.y[i])}${error(series, i)}`,
-      `${data.x.label}: ${compact(series.x[i])}`,
+      `${data.x.label}: ${across(data, series.x[i])}`,
     ];
     return [name, [...own, ...values]];
   };
@@ -39,10 +41,10 @@ const whestWords = (() => {
   }));
 
   const known = (values) => values.filter((value) => value != null);
-  const spread = (values) => {
+  const spread = (values, show = compact) => {
     const found = known(values);
     const mean = found.reduce((sum, value) => sum + value, 0) / found.length;
-    return found.length ? [Math.min(...found), mean, Math.max(...found)].map((value) => compact(value)) : ["–", "–", "–"];
+    return found.length ? [Math.min(...found), mean, Math.max(...found)].map((value) => show(value)) : ["–", "–", "–"];
   };
 
   const points = (data) => data.series.flatMap((series) => series.x.map((_, i) => [series, i]))
@@ -56,11 +58,11 @@ const whestWords = (() => {
       ? ["series", "points", ...["x", "y"].flatMap((axis) => ["smallest", "mean", "largest"].map((what) => `${what} ${data[axis].label}`))]
       : ["series", "point", data.x.label, data.y.label];
     const rows = isDense
-      ? data.series.map((series) => [series.name, String(known(series.y).length), ...spread(series.x), ...spread(series.y)])
+      ? data.series.map((series) => [series.name, String(known(series.y).length), ...spread(series.x, (value) => across(data, value)), ...spread(series.y)])
       : all.map(([series, i]) => [
         series.name,
         [word(series.names, i), word(series.notes, i)].filter(Boolean).join(", ") || "–",
-        compact(series.x[i]),
+        across(data, series.x[i]),
         compact(series.y[i]) + error(series, i),
       ]);
     const guides = data.guides.map((guide) => `${guide.name}: ${compact(guide.x ?? guide.y)}`).join("; ");

@@ -15,7 +15,7 @@ from whest.document import Json
 from whest.errors import ConfigError
 from whest.estimator.spec import EstimatorSpec
 from whest.isolation.choose import Isolation, describe_protection
-from whest.isolation.learner import written_programs
+from whest.isolation.learner import read_flat, written_programs
 from whest.isolation.learning import open_learner
 from whest.isolation.messages import WorkerFailedError
 from whest.learner.contract import LearnerContext, create_learner
@@ -142,8 +142,9 @@ class Prequential:
             yield HostEngine(self.estimator.create()), Origin()
         else:
             learner = create_learner(self.estimator, self.context)
-            programs = trace_programs(flatten_learner(learner), self.context)
-            yield TracedEngine(programs), Origin(program_bytes(*written_programs(programs)))
+            document, arrays = written_programs(trace_programs(flatten_learner(learner), self.context))
+            programs = trace_programs(read_flat(document, arrays), self.context)  # as a worker has them, to the bit
+            yield TracedEngine(programs), Origin(program_bytes(document, arrays))
 
     def _affordable(self, engine: Engine) -> int:
         flops, in_stream = engine.update_cost.flops, self.n_rows // engine.rows_per_step

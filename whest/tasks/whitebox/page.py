@@ -13,10 +13,9 @@ from whest.tasks.whitebox.answers import answer_blocks
 from whest.tasks.whitebox.figures import Answers
 from whest.tasks.whitebox.layers import layer_chart
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE
+from whest.tasks.whitebox.words import against_sampling, lambda_words
 
 MAX_ROWS = 1000
-LEVEL = 1.25
-"""The largest ratio of errors, either way, that is called level."""
 
 FAILED = {
     "whest": "A failed MLP gets the score of all zeros, with multiplier 1.",
@@ -121,18 +120,6 @@ def _facts(document: Json) -> list[Fact]:
     failed = results["n_failed_mlps"]
     facts.append(Fact("failed MLPs", f"{failed} of {len(walls)}", "", "bad" if failed else "plain"))
     return facts
-
-
-def lambda_words(config: Json) -> str:
-    """What to know of λ beside its value. Older reports don't tell."""
-    return "" if config.get("lambda_has_effect", True) else " (no effect: traced, so no residual time)"
-
-
-def against_sampling(ratio: float) -> str:
-    """The ratio in words. Over a few MLPs two samplers of one variance differ by a quarter."""
-    if 1 / LEVEL <= ratio <= LEVEL:
-        return "level with plain sampling"
-    return f"{'better' if ratio < 1 else 'worse'} than plain sampling"
 
 
 def _rule_facts(results: Json) -> list[Fact]:

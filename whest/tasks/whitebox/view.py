@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.markup import escape
 
@@ -10,16 +10,16 @@ from whest.config.commands import compare_command
 from whest.display.view import View
 from whest.document import Json, has_failed
 from whest.notation import count, figure, gauge, plus_minus
-from whest.page.drawing import Draw, draw_case_scores
-from whest.page.run import PageParts
 from whest.report import Row
-from whest.scoring.fherma import FhermaScore
 from whest.scoring.whest import WhestScore
 from whest.scoring.whitebox import WhiteboxScore
-from whest.tasks.whitebox.figures import answers_of, draw_final_layer, draw_layer_error
-from whest.tasks.whitebox.page import against_sampling, lambda_words, page_parts
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, save_predictions
 from whest.tasks.whitebox.report import WhiteboxReport
+from whest.tasks.whitebox.words import against_sampling, lambda_words
+
+if TYPE_CHECKING:
+    from whest.page.drawing import Draw
+    from whest.page.run import PageParts
 
 
 class WhiteboxView(View[WhiteboxReport]):
@@ -99,7 +99,10 @@ class WhiteboxView(View[WhiteboxReport]):
     def save_files(self, report: WhiteboxReport, folder: Path) -> None:
         save_predictions(report, folder)
 
-    def drawings(self, report: WhiteboxReport) -> dict[str, tuple[str, Draw]]:
+    def drawings(self, report: WhiteboxReport) -> dict[str, tuple[str, "Draw"]]:
+        from whest.page.drawing import draw_case_scores
+        from whest.tasks.whitebox.figures import answers_of, draw_final_layer, draw_layer_error
+
         if not report.cases:
             return {}
         results, answers = report.to_json()["results"], answers_of(report)
@@ -116,7 +119,10 @@ class WhiteboxView(View[WhiteboxReport]):
             ),
         }
 
-    def page(self, document: Json, report: WhiteboxReport | None) -> PageParts:
+    def page(self, document: Json, report: WhiteboxReport | None) -> "PageParts":
+        from whest.tasks.whitebox.figures import answers_of
+        from whest.tasks.whitebox.page import page_parts
+
         return page_parts(document, answers_of(report) if report is not None else None)
 
 
@@ -146,21 +152,22 @@ def _table_row(row: Json) -> Json:
 def _rule_rows(score: WhiteboxScore) -> list[Row]:
     """The figures that only this rule has."""
     share = gauge(score.mean_compute_utilization or 0)
-    match score:
-        case WhestScore(ratio_to_sampling=ratio, mean_score_multiplier=multiplier):
-            rows = [("compute", share, f"multiplier {figure(multiplier)}")]
-            if ratio is not None:
-                rows.append(("against sampling", f"{ratio:.3g}x", f"{against_sampling(ratio)} at the same compute"))
-            return rows
-        case FhermaScore():
-            return [
-                ("compute", share, "does not change the score within the budget"),
-                ("accuracy", f"{score.accuracy:.4g} %", "of final-layer neurons within the tolerance"),
-                ("failures", f"{score.failure_rate:.2%} of MLPs", f"times {score.failure_factor:.4g}"),
-                ("mean wall time", f"{score.mean_wall_time_s:.3g} s", f"costs {score.time_deduction:.4g} points"),
-            ]
-        case _:
-            return [("compute", share, "")]
+    if isinstance(score, WhestScore):
+        rows = [("compute", share, f"multiplier {figure(score.mean_score_multiplier)}")]
+        ratio = score.ratio_to_sampling
+        if ratio is not None:
+            rows.append(("against sampling", f"{ratio:.3g}x", f"{against_sampling(ratio)} at the same compute"))
+        return rows
+    from whest.scoring.fherma import FhermaScore  # another rule's run doesn't import it
+
+    if isinstance(score, FhermaScore):
+        return [
+            ("compute", share, "does not change the score within the budget"),
+            ("accuracy", f"{score.accuracy:.4g} %", "of final-layer neurons within the tolerance"),
+            ("failures", f"{score.failure_rate:.2%} of MLPs", f"times {score.failure_factor:.4g}"),
+            ("mean wall time", f"{score.mean_wall_time_s:.3g} s", f"costs {score.time_deduction:.4g} points"),
+        ]
+    return [("compute", share, "")]
 
 
 def _first_failure(report: WhiteboxReport) -> list[str]:

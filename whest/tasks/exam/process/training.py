@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
 from jaxtyping import UInt8
 
 from whest.cases.exam import Question
 from whest.learner.contract import LearnerContext, nats, tokens_of
+from whest.metering.internals import jaxpr_as_fun
 from whest.tasks.exam.process.answering import Answerer
 from whest.tasks.exam.process.bundle import Bundle, pack, unpack
 from whest.tasks.exam.process.programs import ExamPrograms
