@@ -15,11 +15,12 @@ from tests.support.many_runs import Outputs
 from tests.support.recorded_store import TINY, Store
 from whest.api import score
 from whest.config.compose import compose
+from whest.document import GALLERY
 from whest.gallery import index as indexing
 from whest.gallery.choose import protocols_of, so_far
 from whest.gallery.entry import Entry
 from whest.gallery.index import INDEX, read_index, update_index
-from whest.gallery.page import GALLERY, MOST_BYTES, Links, gallery_page, save_gallery
+from whest.gallery.page import MOST_BYTES, Links, gallery_page, save_gallery
 from whest.gallery.refresh import refresh
 from whest.gallery.store import store_entries
 from whest.page import render

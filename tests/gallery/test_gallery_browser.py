@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.browser import CHROMIUM, Visit, keep, open_browser, overlaps
 from tests.support.many_runs import Outputs
+from whest.document import GALLERY
 from whest.gallery.index import update_index
-from whest.gallery.page import GALLERY, save_gallery
+from whest.gallery.page import save_gallery
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
 pytestmark = [

@@ -204,7 +204,7 @@ import importlib.util, json, os, sys
 sys.path.insert(0, sys.argv[1])
 from whest.isolation.walls.raising import raise_walls
 from whest.isolation.walls.room import Order
-found = raise_walls(Order(**json.loads(sys.argv[2])))
+found = raise_walls(Order(**json.loads(sys.argv[2])), list)
 outputs, peer = sys.argv[3:]
 print(json.dumps({"found": found, "hidden": os.listdir(outputs), "kept": os.listdir(peer), "left": os.listdir()}))
 """

@@ -19,6 +19,7 @@ from whest.limits import WorkerLimits
 KEPT_VARIABLES = (
     *("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH", "NPROC", "CUDA_VISIBLE_DEVICES"),
     *("XLA_FLAGS", "JAX_DISABLE_MOST_OPTIMIZATIONS"),  # a worker compiles as this process does
+    *("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"),  # and LAPACK rounds as it does here
 )
 """All of our environment that a worker gets; tokens, keys and addresses stay here."""
 

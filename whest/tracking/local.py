@@ -10,16 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from whest.document import REPORT_SHA256
+from whest.tracking.naming import OWN_TAGS
 from whest.tracking.parents import KIND
 
 NOTES = "notes"
-OWN_TAGS = frozenset(
-    "estimator estimator_target round participant scoring protocol_hash protection code_version whest_version "
-    "schema_version host device backend python_version jax_version jaxlib_version numpy_version run_folder command "
-    f"{REPORT_SHA256} imported imported_sha256 imported_from disagrees sweep_job verdict compared_protocol solution "
-    f"{KIND} {NOTES}".split()
-)
-"""Tags that whest itself gives a run. All others are a person's. Notes have a place of their own."""
 
 
 @dataclass(frozen=True)
@@ -76,4 +70,4 @@ def _run(run_id: str, tags: Mapping[str, str]) -> LocalRun:
 
 def is_persons(key: str) -> bool:
     """Whether a person gave this tag, and not whest or MLflow."""
-    return key not in OWN_TAGS and not key.startswith(("mlflow.", "verdict/", "whest."))
+    return key not in {*OWN_TAGS, KIND, NOTES} and not key.startswith(("mlflow.", "verdict/", "whest."))
