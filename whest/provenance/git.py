@@ -1,18 +1,19 @@
 """The git repository that a file lies in: its commit, and what was changed since.
 
 The repository may be a stranger's, and git runs programs that a repository's own config names. So git never reads that
-config: it sees an empty repository of ours that borrows the objects and the index.
+config: it sees an empty repository of ours that borrows the objects, and no link out of the repository is followed.
 """
 
 import os
 import re
-import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from whest.files import read_bounded
+from whest.files import inside, read_bounded
 
 LARGEST_DIFF = 2**20
 """Bytes of a diff that is kept."""
@@ -29,12 +30,13 @@ class GitState:
     commit: str
     branch: str | None
     """None if no branch is checked out."""
-    diff: str
-    """The changes of tracked files since the commit, cut at LARGEST_DIFF bytes. Empty if there are none."""
+    diff: str | None
+    """The changes of tracked files since the commit, cut at LARGEST_DIFF bytes. Empty if there are none, None if git
+    could not tell."""
 
     @property
-    def is_changed(self) -> bool:
-        return bool(self.diff)
+    def is_changed(self) -> bool | None:
+        return None if self.diff is None else bool(self.diff)
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ def state_of(folder: Path) -> GitState | None:
         places = find_repository(folder.absolute())
         if places is None:
             return None
-        head = _read(places.own / "HEAD")
+        head = _read(inside(places.own, "HEAD"))
         name = head.removeprefix("ref: ") if head.startswith("ref: ") else None
         commit = head if name is None else _resolve(places, name)
     except (OSError, ValueError):
@@ -65,11 +67,18 @@ def state_of(folder: Path) -> GitState | None:
 
 
 def find_repository(folder: Path) -> Places | None:
-    """The nearest folder above with a `.git`. In a linked worktree that is a file which names another folder."""
+    """The nearest folder above with a `.git`. In a linked worktree that is a file which names another folder.
+
+    That folder must name the worktree too: anybody can write a `.git` that names a repository of the user's.
+    """
     for tree in (folder, *folder.parents):
         marker = tree / ".git"
+        if marker.is_symlink():
+            return None
         if marker.is_file():
             own = tree / _read(marker).removeprefix("gitdir: ")
+            if Path(_read(own / "gitdir")).resolve() != marker.resolve():
+                return None
             common = own / "commondir"
             return Places(tree, own, own / _read(common) if common.is_file() else own)
         if marker.is_dir():
@@ -85,17 +94,22 @@ def _resolve(places: Places, name: str) -> str | None:
     """The commit of a reference such as refs/heads/main."""
     if ".." in Path(name).parts or not name.startswith("refs/"):
         return None
-    if (places.shared / name).is_file():
-        return _read(places.shared / name)
-    packed = places.shared / "packed-refs"
+    loose, packed = inside(places.shared, name), inside(places.shared, "packed-refs")
+    if loose.is_file():
+        return _read(loose)
     if not packed.is_file():
         return None
     pairs = (line.partition(" ") for line in read_bounded(packed, LARGEST_REFERENCES).decode().splitlines())
     return next((commit for commit, _, found in pairs if found == name), None)
 
 
-def _diff(places: Places, commit: str) -> str:
-    """What `git diff HEAD` shows; empty where git is absent or fails."""
+def _diff(places: Places, commit: str) -> str | None:
+    """What `git diff HEAD` shows; None where git is absent, fails, takes too long, or the repository borrows objects.
+
+    The index is made from the commit: a stranger's own may name files outside the tree, or hide changes.
+    """
+    if _borrows(places.shared / "objects"):
+        return None
     with tempfile.TemporaryDirectory(prefix="whest-git-") as place:
         empty = Path(place)
         for name in ("refs", "objects"):
@@ -109,10 +123,38 @@ def _diff(places: Places, commit: str) -> str:
             "GIT_INDEX_FILE": str(empty / "index"),
             "GIT_TERMINAL_PROMPT": "0",
         }
-        command = ["git", "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", commit]
-        try:
-            shutil.copyfile(places.own / "index", empty / "index")
-            answer = subprocess.run(command, cwd=places.tree, env=own, capture_output=True, timeout=TIMEOUT_S)
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-    return answer.stdout[:LARGEST_DIFF].decode(errors="replace").strip("\n") if answer.returncode == 0 else ""
+        if _output(["git", "read-tree", commit], places.tree, own) is None:
+            return None
+        words = ["--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", commit]
+        found = _output(["git", "-c", f"core.bigFileThreshold={LARGEST_DIFF}", "diff", *words], places.tree, own)
+    return None if found is None else found.decode(errors="replace").strip("\n")
+
+
+def _borrows(objects: Path) -> bool:
+    """Whether objects come from elsewhere: another repository of the user's would end up in the diff."""
+    folders = (objects, objects / "pack", objects / "info")
+    links = [path.is_symlink() for folder in folders if folder.is_dir() for path in folder.iterdir()]
+    return objects.is_symlink() or (objects / "info" / "alternates").exists() or any(links)
+
+
+def _output(command: list[str], folder: Path, environment: Mapping[str, str]) -> bytes | None:
+    """The first LARGEST_DIFF bytes that a program prints; None if it can't be started, fails or is too slow."""
+    nothing = subprocess.DEVNULL
+    try:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing
+        )
+    except OSError:
+        return None
+    alarm = threading.Timer(TIMEOUT_S, process.kill)
+    alarm.start()
+    try:
+        assert process.stdout is not None
+        with process.stdout:
+            found = process.stdout.read(LARGEST_DIFF)
+            is_cut = len(found) == LARGEST_DIFF
+        if is_cut:
+            process.kill()
+        return found if process.wait() == 0 or is_cut else None
+    finally:
+        alarm.cancel()

@@ -16,7 +16,7 @@ def keep_provenance(spec: EstimatorSpec, folder: Path) -> None:
     """Copy the source and write provenance.json; changes.diff too, if the repository has changes."""
     hashes, left_out = copy_source(source_files(spec), folder / SOURCE)
     git = _repository(spec)
-    if git is not None and git.is_changed:
+    if git is not None and git.diff:
         write_atomically(folder / CHANGES, git.diff.encode() + b"\n")
     record: dict[str, Any] = {
         "source": {"files": hashes, "left_out": left_out, "from": str(spec.source) if spec.source else None},
