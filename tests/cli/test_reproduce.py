@@ -104,7 +104,7 @@ def test_the_kept_source_runs_and_a_changed_line_is_shown(whest: Whest, mine: Pa
         ("whest.truth.fast.FastTruth", "os.system", "truth._target_=os.system, which is none of whest's choices"),
         ("estimators.mean_prop.MeanProp", "subprocess.Popen", "an object of a script"),
         ("name: mean_prop", "name: mean_prop\n  python: /bin/sh", "estimator.python=/bin/sh"),
-        ("task:", "task: ]", "can't be read"),
+        ("task:", "task: ]", "it is not YAML"),
     ],
 )
 def test_a_strangers_record_chooses_no_code(
@@ -118,6 +118,31 @@ def test_a_strangers_record_chooses_no_code(
     outcome = whest("job=reproduce", f"run={place}", "tracking=none")
     assert outcome.exit_code == 2
     assert message in outcome.err
+
+
+BOMB = "az: &a [x,x]\n" + "".join(f"{b}z: &{b} [*{a},*{a}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [("a link", "source is a link: put the run's own files there"), ("aliases", "YAML aliases are not read here")],
+)
+def test_a_strangers_record_reads_no_files_and_takes_no_memory(
+    whest: Whest, mine: Path, harm: str, message: str
+) -> None:
+    """`source -> ..` put the files around the record into the worker and into reproduction.json."""
+    scored(whest, mine / "run", "estimator=mine.py", *TINY, "tracking=none")
+    if harm == "a link":
+        (mine / "private.py").write_text("S3CR3T = 1\n")
+        shutil.rmtree(mine / "run" / "source")
+        (mine / "run" / "source").symlink_to("..")
+    else:
+        with (mine / "run" / "config.yaml").open("a") as config:
+            config.write(BOMB)
+    outcome = whest("job=reproduce", "run=run", "tracking=none", "hydra.run.dir=again")
+    assert outcome.exit_code == 2
+    assert message in outcome.err
+    assert not (mine / "again").exists()
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from yaml import YAMLError
 from whest.compare.entrants import Entrant, entrant
 from whest.compare.reproduction import Files, Reproduction, judge
 from whest.config.build import build_group, build_target
+from whest.config.folders import FolderError, check_text
 from whest.config.settings import GROUPS, read_settings
 from whest.config.sources import config_folder
 from whest.display.answer import tell
@@ -164,7 +165,11 @@ def _refuse_other_estimator(experiment: AnyExperiment, before: Entrant) -> None:
 
 def read_config(place: Path) -> dict[str, Any]:
     try:
-        loaded = OmegaConf.to_container(OmegaConf.create(read_bounded(inside(place, CONFIG), LARGEST_CONFIG).decode()))
+        text = read_bounded(inside(place, CONFIG), LARGEST_CONFIG).decode()
+        check_text(text, str(place / CONFIG))  # no aliases: ten lines of them take all memory
+        loaded = OmegaConf.to_container(OmegaConf.create(text))
+    except FolderError:
+        raise
     except (OSError, ValueError, YAMLError, OmegaConfBaseException) as error:
         raise ConfigError(
             f"{place / CONFIG} can't be read ({str(error).splitlines()[0]}): a run without it can't be repeated"
@@ -185,7 +190,9 @@ def source_path(kept: Path, path: Path) -> Path:
 
 
 def read_source_files(folder: Path) -> Files:
-    """The files of a kept source."""
+    """The files of a kept source. A link to a folder elsewhere is refused: its files would be copied and shown."""
+    if folder.is_symlink():
+        raise ConfigError(f"{folder} is a link: put the run's own files there")
     if not folder.is_dir():
         return {}
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"][:MOST_FILES]
