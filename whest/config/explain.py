@@ -10,6 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from whest.config.extras import missing_plugin
+from whest.config.versions import BASE
 
 CONFIG_DIR = ("--config-dir", "-cd")
 GROUP_CHOICE = re.compile(r"[\w/]+=[\w.-]+")
@@ -55,7 +56,7 @@ def known_keys(parent: str, conf: Path, arguments: list[str]) -> list[str]:
     own = [Path(folder).absolute() for flag, folder in pairwise(arguments) if flag in CONFIG_DIR]
     searchpath = [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in own)}]"] if own else []
     try:
-        with initialize_config_dir(str(conf), version_base="1.3"):
+        with initialize_config_dir(str(conf), **BASE):
             composed = compose("config", choices + searchpath)
     except Exception:
         return []

@@ -30,11 +30,13 @@ from whest.config.folders import (
     refused,
 )
 from whest.files import TooLargeError, read_within
-from whest.host import PACKAGE
+from whest.host import CONFIGS
 
 SETS_MODE = ("hydra.mode", "hydra.searchpath", "--config-", "-c")
 """Words that set Hydra's mode, or that name a folder whose configs may."""
 HYDRAS_OWN = ("hydra.", "hydra_plugins.")
+OWN_PACKAGE = "whest.conf"
+"""The configs of a wheel, by their name as a package."""
 
 
 _HYDRAS_MODE = Hydra.get_mode
@@ -47,8 +49,7 @@ class _Guard:
 
 def config_folder() -> Path:
     """The checkout's conf/, or the one inside the installed package."""
-    checkout = PACKAGE.parent / "conf"
-    return checkout if (checkout / "config.yaml").exists() else PACKAGE / "conf"
+    return CONFIGS
 
 
 def guard_folders(*, is_application: bool = False) -> None:
@@ -61,10 +62,10 @@ def guard_folders(*, is_application: bool = False) -> None:
         Hydra.get_mode = _mode  # type: ignore[method-assign]
 
 
-def _mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
+def _mode(self: Hydra, config_name: str | None, overrides: list[str], *more: Any, **named: Any) -> Any:
     """`hydra.mode`. Hydra composes the whole config to learn it, but only these words or another folder can set it."""
     may_be_set = any(word.lstrip("+").startswith(SETS_MODE) for word in sys.argv[1:])
-    return _HYDRAS_MODE(self, config_name, overrides) if may_be_set else None
+    return _HYDRAS_MODE(self, config_name, overrides, *more, **named) if may_be_set else None
 
 
 class GuardedFiles(FileConfigSource):
@@ -89,7 +90,7 @@ class GuardedPackage(ImportlibResourcesConfigSource):
     """`pkg://`: Hydra's own packages as they are, any other as data."""
 
     def load_config(self, config_path: str) -> ConfigResult:
-        if f"{self.path}.".startswith(HYDRAS_OWN) or not _is_for_whest():
+        if f"{self.path}.".startswith((*HYDRAS_OWN, f"{OWN_PACKAGE}.")) or not _is_for_whest():
             return super().load_config(config_path)
         file = f"pkg://{self.path}/{config_path}"
         check_place(config_path, file)
@@ -130,4 +131,8 @@ def _is_for_whest() -> bool:
         return True
     sources = GlobalHydra.instance().config_loader().get_sources()
     own = config_folder().resolve()
-    return any(source.scheme() == "file" and Path(source.path).resolve() == own for source in sources)
+    return any(source.path == OWN_PACKAGE if source.scheme() == "pkg" else _is_place(source, own) for source in sources)
+
+
+def _is_place(source: ConfigSource, folder: Path) -> bool:
+    return source.scheme() == "file" and Path(source.path).resolve() == folder

@@ -17,18 +17,19 @@ from typing import Any, Literal, get_args
 
 from whest.config.build import build_target
 from whest.errors import ConfigError
+from whest.estimator.bundled import BUNDLED as BUNDLED
+from whest.estimator.bundled import know_bundled
 from whest.estimator.contract import Estimator
 from whest.estimator.peer import PeerPython, find_peer
 from whest.files import LARGEST_SOURCE, TooLargeError, read_bounded
-from whest.host import PACKAGE
+from whest.host import ESTIMATORS
 from whest.metering.walk import METER_VERSION
 
 Mode = Literal["traced", "eager", "flopscope"]
-BUNDLED = "estimators"
-"""The package whose estimators are trusted."""
-
 ENTRY = "estimator.py"
 """The estimator's file in a folder, by the peer's convention."""
+
+know_bundled()
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class EstimatorSpec:
         """Whether it ships with whest: its file lies in whest's own `estimators`, whatever its name says."""
         if self.target is None or self.target.split(".")[0] != BUNDLED or self.source is None:
             return False
-        return self.source.resolve().is_relative_to((PACKAGE.parent / BUNDLED).resolve())
+        return self.source.resolve().is_relative_to(ESTIMATORS.resolve())
 
     @property
     def is_trusted(self) -> bool:
