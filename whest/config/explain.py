@@ -10,6 +10,7 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from whest.config.extras import missing_plugin
+from whest.config.plugins import plugins
 from whest.config.versions import BASE
 
 CONFIG_DIR = ("--config-dir", "-cd")
@@ -25,6 +26,7 @@ def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
     choice = re.search(r"Could not find '(\w+)/(\S+?)'", message)
     if choice is not None:
         names = [path.stem for path in (conf / choice[1]).glob("*.yaml")]
+        names += [name for plugin in plugins() for group, name in plugin.choices() if group == choice[1]]
         close = [*_own_file(choice[1], choice[2]), *difflib.get_close_matches(choice[2], names, n=1)]
         return f"{message}\nDid you mean {choice[1]}={close[0]}?" if close else message
     match = re.search(r"Could not override '([\w./]+)'", message)

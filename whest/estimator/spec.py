@@ -10,12 +10,12 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
 
 from whest.config.build import build_target
+from whest.config.plugins import find_module
 from whest.errors import ConfigError
 from whest.estimator.bundled import BUNDLED as BUNDLED
 from whest.estimator.bundled import know_bundled
@@ -187,21 +187,6 @@ def _folder_sha256(folder: Path) -> str:
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + read_source(path) + b"\0")
     return digest.hexdigest()
-
-
-def find_module(name: str) -> ModuleSpec | None:
-    """A module in the places of this process or in the working folder. Its packages are not run to find it."""
-    first, *parts = name.split(".")
-    try:
-        found = importlib.util.find_spec(first) or PathFinder.find_spec(first, [str(Path.cwd())])
-        for number in range(len(parts)):
-            if found is None or found.submodule_search_locations is None:
-                return None
-            places = list(found.submodule_search_locations)
-            found = PathFinder.find_spec(".".join([first, *parts[: number + 1]]), places)
-    except (ImportError, ValueError):
-        return None
-    return found
 
 
 def _import_file(path: Path) -> ModuleType:

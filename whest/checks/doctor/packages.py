@@ -11,8 +11,9 @@ from packaging.requirements import Requirement
 
 from whest.checks.finding import Finding
 from whest.config.extras import EXTRAS, Extra, can_import, installing
+from whest.config.plugins import Plugin, plugins
 from whest.estimator.peer import INSTALLING
-from whest.host import advice
+from whest.host import CONFIGS, advice
 
 NEEDED_PYTHON = (3, 11)
 INSTALL = advice("make setup, or pip install -c constraints.txt -e .", "pip install --upgrade whest")
@@ -52,6 +53,27 @@ def check_names() -> Finding:
     if wrong:
         return Finding("names", "fail", f"{found} gives {wrong[0]}", "pip install 'faker>=37,<41'")
     return Finding("names", "ok", f"{found} gives the {len(KNOWN_NAMES)} names that are known")
+
+
+def check_plugins() -> list[Finding]:
+    """Installed packages that add choices."""
+    return [_plugin_finding(plugin) for plugin in plugins()]
+
+
+def _plugin_finding(plugin: Plugin) -> Finding:
+    name = f"plug-in {plugin.distribution}"
+    if plugin.folder is None:
+        remedy = f"pip install --force-reinstall {plugin.distribution}, or pip uninstall {plugin.distribution}"
+        return Finding(name, "warn", f"its config package {plugin.module} isn't there", remedy)
+    added = ", ".join(f"{group}={choice}" for group, choice in plugin.choices()) or "no choices"
+    hidden = [
+        f"{group}={choice}" for group, choice in plugin.choices() if (CONFIGS / group / f"{choice}.yaml").exists()
+    ]
+    if hidden:
+        return Finding(
+            name, "warn", f"{hidden[0]} is whest's own, and whest's own is used", "rename the plug-in's file"
+        )
+    return Finding(name, "ok", f"{plugin.version} adds {added}")
 
 
 def check_requirement(asked: Requirement) -> Finding:
