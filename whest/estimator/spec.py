@@ -20,6 +20,7 @@ from whest.errors import ConfigError
 from whest.estimator.bundled import BUNDLED as BUNDLED
 from whest.estimator.bundled import know_bundled
 from whest.estimator.contract import Estimator
+from whest.estimator.former import refuse_former_api
 from whest.estimator.peer import PeerPython, find_peer
 from whest.files import LARGEST_SOURCE, TooLargeError, read_bounded
 from whest.host import ESTIMATORS
@@ -139,6 +140,7 @@ def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
         raise ConfigError(f"estimator._target_={target} must be the path of a class, package.module.Class")
     if path is not None:
         check_file(Path(path))
+        refuse_former_api(Path(path), read_source(Path(path)))
     spec = EstimatorSpec(name, mode, target, Path(path).resolve() if path else None, knobs)
     if target is not None and spec.source is None:
         raise ConfigError(f"estimator._target_={target}: no module {target.rpartition('.')[0]!r} can be imported")
@@ -158,6 +160,9 @@ def _peer_spec(node: dict[str, Any]) -> EstimatorSpec:
         raise ConfigError(f"estimator.path={path} is a folder without an {ENTRY}: name the file, or add one")
     if not place.exists():
         raise ConfigError(f"estimator.path={path}: no such file or folder")
+    entry = place / ENTRY if place.is_dir() else place
+    if entry.is_file():
+        refuse_former_api(entry, read_source(entry))
     knobs: PeerKnobs = build_target(PeerKnobs, node, "estimator")
     return EstimatorSpec(name, "flopscope", None, place, vars(knobs), find_peer(python))
 
