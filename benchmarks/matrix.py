@@ -42,7 +42,6 @@ class Pair:
 
 @dataclass(frozen=True)
 class Outcome:
-    versions: str
     result: str
     is_good: bool
 
@@ -81,30 +80,32 @@ def constraints(pair: Pair) -> Iterator[str]:
         yield from (f"{name}=={oldest_jax()}" for name in ("jax", "jaxlib"))
 
 
-def environment(pair: Pair, python: str) -> Path:
-    """The pair's interpreter. A half-made environment has no mark and is made again."""
-    mark, program = pair.home / "made", pair.home / "bin" / "python"
-    if not mark.exists():
+def environment(pair: Pair, python: str) -> str:
+    """The pair's interpreter. Its mark has what was installed; another pyproject.toml or other pins install again."""
+    mark, program = pair.home / "made.txt", str(pair.home / "bin" / "python")
+    wanted = (ROOT / "pyproject.toml").read_text() + "\n".join(constraints(pair))
+    if not mark.exists() or mark.read_text() != wanted:
         print(f"{pair.home.relative_to(ROOT)}: installing", flush=True)
-        shutil.rmtree(pair.home, ignore_errors=True)
-        subprocess.run([python, "-m", "venv", pair.home], check=True)
+        subprocess.run([python, "-m", "venv", str(pair.home)], check=True)
         pins = pair.home / "constraints.txt"
         pins.write_text("\n".join(constraints(pair)) + "\n")
         install = [program, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*install, "-c", pins, "-e", f"{ROOT}[dev]"], check=True, cwd=ROOT)
-        mark.touch()
+        subprocess.run([*install, "-c", str(pins), "-e", f"{ROOT}[dev]"], check=True, cwd=ROOT)
+        mark.write_text(wanted)
     return program
 
 
-def knows_flag(program: Path, flag: str) -> bool:
+def versions_of(program: str) -> str:
+    return subprocess.run([program, "-c", VERSIONS], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def knows_flag(program: str, flag: str) -> bool:
     """Whether this XLA has the flag. It ends the process of one that it doesn't know."""
     tried = [program, "-c", "import jax; jax.devices()"]
     return subprocess.run(tried, env={**os.environ, "XLA_FLAGS": flag}, capture_output=True).returncode == 0
 
 
-def run(pair: Pair, python: str, arguments: Sequence[str]) -> Outcome:
-    program = environment(pair, python)
-    versions = subprocess.run([program, "-c", VERSIONS], check=True, capture_output=True, text=True).stdout.strip()
+def run(pair: Pair, program: str, arguments: Sequence[str]) -> Outcome:
     flags = " ".join(flag for flag in QUICK if knows_flag(program, flag))
     variables = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "XLA_FLAGS": flags}
     command = [program, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", "-p", "no:cacheprovider", *arguments]
@@ -113,7 +114,7 @@ def run(pair: Pair, python: str, arguments: Sequence[str]) -> Outcome:
     lines = ended.stdout.strip().splitlines() or ["no output"]
     if ended.returncode:
         print("\n".join(line for line in lines if line.startswith(("FAILED", "ERROR"))), flush=True)
-    return Outcome(versions, re.sub(r" in [\d.]+s.*", "", lines[-1].strip("= ")), ended.returncode == 0)
+    return Outcome(re.sub(r" in [\d.]+s.*", "", lines[-1].strip("= ")), ended.returncode == 0)
 
 
 def main() -> None:
@@ -130,12 +131,14 @@ def main() -> None:
             continue
         seen: set[str] = set()
         for jax in options.jax:
-            outcome = run(Pair(version, jax), python, options.tests)
-            if outcome.versions in seen:
+            program = environment(Pair(version, jax), python)
+            versions = versions_of(program)
+            if versions in seen:  # this Python's newest JAX is the oldest that is supported
                 continue
-            seen.add(outcome.versions)
+            seen.add(versions)
+            outcome = run(Pair(version, jax), program, options.tests)
             is_good = is_good and outcome.is_good
-            rows.append(f"| {' | '.join(outcome.versions.split())} | {datetime.date.today()} | {outcome.result} |")
+            rows.append(f"| {' | '.join(versions.split())} | {datetime.date.today()} | {outcome.result} |")
             print(rows[-1], flush=True)
     print("\n| Python | JAX | Hydra | run on | fast tests |\n|---|---|---|---|---|", *rows, sep="\n")
     if not is_good or not rows:

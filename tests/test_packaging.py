@@ -20,6 +20,9 @@ from packaging.requirements import Requirement
 from tests.support.places import ROOT
 from whest.config.extras import EXTRAS
 
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import matrix
+
 slow = pytest.mark.slow
 
 
@@ -29,27 +32,33 @@ def execute(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=600)
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def build(project: Path, folder: Path) -> Path:
     command = (sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index")
-    built = execute(*command, "--wheel-dir", folder, ROOT, cwd=folder)
+    built = execute(*command, "--wheel-dir", folder, project, cwd=folder)
     assert built.returncode == 0, built.stderr
-    (path,) = folder.glob("whest-*.whl")
+    (path,) = folder.glob("*.whl")
     return path
 
 
-@pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of an environment with the wheel in it and this one's packages beside it, but not its checkout."""
-    home = tmp_path_factory.mktemp("installed") / "venv"
+def install(home: Path, *wheels: Path) -> Path:
+    """The bin folder of an environment with the wheels and with this one's packages, but without its checkout."""
     venv.create(home, with_pip=False)
     command = (sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install", "--no-deps", "--no-index")
-    done = execute(*command, wheel, cwd=home)
+    done = execute(*command, *wheels, cwd=home)
     assert done.returncode == 0, done.stderr
     (site_packages,) = home.glob("lib/python*/site-packages")
     (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return home / "bin"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return install(tmp_path_factory.mktemp("installed") / "venv", wheel)
 
 
 @slow
@@ -149,6 +158,46 @@ def test_the_configs_are_a_package_for_hydra(installed: Path, tmp_path: Path) ->
     assert not shown.stderr
 
 
+SOURCE = """
+from mlflow.data.dataset_source_registry import get_dataset_source_from_json
+source = get_dataset_source_from_json('{"name": "suite-warmup", "n_mlps": 2}', "whest")
+print(type(source).__name__, source.load().n_mlps)
+"""
+
+
+@slow
+def test_mlflow_knows_our_sources(installed: Path, tmp_path: Path) -> None:
+    found = execute(installed / "python", "-c", SOURCE, cwd=tmp_path)
+    assert found.stdout.strip() == "WhestSource 2", found.stderr
+
+
+@slow
+def test_the_example_of_a_plug_in_installs_and_runs(wheel: Path, tmp_path: Path) -> None:
+    """Every command of its README, in an empty folder."""
+    example = ROOT / "docs" / "examples" / "plugin"
+    (tmp_path / "wheels").mkdir()
+    bin_folder = install(tmp_path / "venv", wheel, build(example, tmp_path / "wheels"))
+    lines = [line.strip().partition("   #")[0] for line in (example / "README.md").read_text().splitlines()]
+    commands = [line.strip() for line in lines if line.startswith("python -m whest")]
+    said = []
+    for command in commands:
+        _, *words = shlex.split(command)
+        ended = execute(bin_folder / "python", *words, cwd=tmp_path)
+        assert ended.returncode == 0, ended.stderr
+        said.append(ended.stdout)
+    listed, run, scored, board = said
+    assert "(whest-example 0.1.0)" in listed
+    assert "antithetic on fresh" in run
+    assert "antithetic on fresh" in scored
+    assert "worst MLP" in board
+    (described,) = {json.loads(path.read_text())["run_config"]["isolation"]["worker"] for path in reports(tmp_path)}
+    assert described, "a plug-in's estimator runs in a worker"
+
+
+def reports(folder: Path) -> list[Path]:
+    return sorted(folder.glob("outputs/runs/*/*/report.json"))
+
+
 MINE = re.search(r"```python\n(import jax.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 COMMANDS = [
     line.strip().removeprefix("$ ").partition("   #")[0].strip()
@@ -225,3 +274,11 @@ def test_pins_allow_what_is_installed() -> None:
     for line in pyproject()["project"]["dependencies"]:
         asked = Requirement(line)
         assert asked.specifier.contains(pins[asked.name.lower().replace("_", "-")]), line
+
+
+def test_the_matrix_pins_the_version_that_it_tests() -> None:
+    """`make test-matrix`: the oldest JAX by its number, the newest by no pin; every other pin is the development's."""
+    oldest, newest = (set(matrix.constraints(matrix.Pair("3.12", jax))) for jax in ("oldest", "newest"))
+    assert oldest - newest == {f"jax=={matrix.oldest_jax()}", f"jaxlib=={matrix.oldest_jax()}"}
+    assert not [line for line in newest if line.partition("==")[0] in matrix.JAX_FAMILY]
+    assert f"{sys.version_info.major}.{sys.version_info.minor}" in matrix.claimed()
