@@ -99,7 +99,7 @@ def test_the_installed_script_runs_from_another_folder(installed: Path, tmp_path
 def test_the_installed_suite_scores(installed: Path, tmp_path: Path) -> None:
     ended = execute(installed / "whest-run", "debug=one", "estimator=mean_prop", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "mean_prop on suite-warmup: 1 MLPs of 256x8" in ended.stdout
+    assert "mean_prop on suite-warmup: 1 MLP of 256x8" in ended.stdout
 
 
 @slow
