@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PORT ?= 5000
 
-.PHONY: help setup run test test-all check format ui gallery launchers system-deps screenshots bench schema peer wheel clean-cache
+.PHONY: help setup run test test-all test-matrix check format ui gallery launchers system-deps screenshots bench schema peer wheel clean-cache
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,6 +29,9 @@ test: check  ## lint, types and the fast tests
 
 test-all: check  ## every test, the slow ones too
 	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+
+test-matrix: $(STAMP)  ## the fast tests on the oldest and the newest JAX, on every supported Python found
+	$(BIN)/python benchmarks/matrix.py
 
 check: $(STAMP)  ## lint and types
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ same commit: `python tests/test_frozen.py` prints the present values.
 
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from omegaconf import OmegaConf
 
 import whest
 from tests.support.places import ROOT
+from whest.config.versions import BASE
 from whest.dataset.suite import FOLDER as SUITES
 from whest.document import protocol_hash
 from whest.estimator.spec import estimator_spec
@@ -82,7 +84,7 @@ def flops(name: str) -> int:
 def composed(experiment: str) -> Any:
     """The output of `--cfg job`, with the class of a target but without its module."""
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(ROOT / "conf"), version_base="1.3"):
+    with initialize_config_dir(str(ROOT / "conf"), **BASE):
         config = hydra_compose("config", [f"experiment={experiment}"] if experiment else [])
     return _without_modules(OmegaConf.to_container(config, resolve=False))
 
@@ -150,7 +152,12 @@ def test_composed_configs(experiment: str) -> None:
 
 
 def test_keys_of_a_report(tmp_path: Path) -> None:
-    assert report_keys(tmp_path) == read_pins()["report_keys"]
+    """Which operations a program is made of is JAX's choice, version by version; everything else is ours."""
+    assert _any_operation(report_keys(tmp_path)) == _any_operation(read_pins()["report_keys"])
+
+
+def _any_operation(paths: list[str]) -> list[str]:
+    return sorted({re.sub(r"/operations/\w+", "/operations/*", path) for path in paths})
 
 
 def pins_now(folder: Path) -> dict[str, Any]:

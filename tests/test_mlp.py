@@ -8,6 +8,7 @@ import pytest
 
 from whest.errors import ConfigError
 from whest.mlp import (
+    KNOWN_NAMES,
     MLP,
     SALT_VARIABLE,
     VERSIONS,
@@ -224,6 +225,12 @@ def test_unknown_protocol_names_its_version_ours_and_the_remedy(version: str) ->
 @pytest.mark.parametrize(("seed", "name"), [(0, "megan-chang"), (42, "danielle-johnson"), (100, "dustin-gibson")])
 def test_published_names(seed: int, name: str) -> None:
     assert slug(seed) == name
+
+
+def test_ten_names_hold_with_the_installed_faker() -> None:
+    """faker is a range in pyproject.toml: its word lists stayed the same from 37 to 40."""
+    assert len(KNOWN_NAMES) == 10
+    assert {seed: slug(seed) for seed in KNOWN_NAMES} == KNOWN_NAMES
 
 
 def test_repeated_names_are_numbered_in_index_order() -> None:

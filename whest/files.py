@@ -79,6 +79,12 @@ def inside(folder: Path, name: str) -> Path:
     return place
 
 
+def is_writable_by_others(path: Path) -> bool:
+    """Whether somebody else than this user and root may have written a file."""
+    found = path.stat()
+    return found.st_uid not in (os.geteuid(), 0) or bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
 def require_modest_archive(path: Path, most: int | None = None) -> None:
     """Refuse a zip bomb before a member is opened: by the sizes that the archive declares, which zipfile holds it to.
 

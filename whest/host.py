@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from whest.document import HostJson
 
 PACKAGE = Path(__file__).parent
+
+IS_INSTALLED = (PACKAGE / "conf" / "config.yaml").exists()
+"""Whether this is a wheel's copy: there the configs lie inside the package, and no Makefile is near."""
+
+CONFIGS = PACKAGE / "conf" if IS_INSTALLED else PACKAGE.parent / "conf"
+ESTIMATORS = PACKAGE.parent / ("whest_estimators" if IS_INSTALLED else "estimators")
+"""The bundled estimators. A wheel doesn't take the name `estimators` away from others (`whest.estimator.bundled`)."""
 """The folder of whest's own code."""
 
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
@@ -70,6 +77,11 @@ def describe_host() -> "HostJson":
         "backend": jax.default_backend(),
         "device": device.device_kind,
     }
+
+
+def advice(make: str, elsewhere: str) -> str:
+    """A command of the checkout's Makefile, or its like where there is no checkout."""
+    return elsewhere if IS_INSTALLED else make
 
 
 @cache

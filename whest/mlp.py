@@ -148,8 +148,23 @@ def draw_mlp(streams: Streams, width: int, depth: int, name: str) -> MLP:
     return MLP(draw_weights(streams.weights, width, depth), streams.estimator_seed, name, streams.samples)
 
 
+KNOWN_NAMES = {
+    1: "dennis-boone",
+    2: "stephanie-gould",
+    3: "john-stephens",
+    7: "mario-hernandez",
+    1234: "tammy-alexander",
+    65537: "lori-hart",
+    2**31 - 1: "louis-roth",
+    2**40 + 1: "gregory-gallegos",
+    2**62 + 5: "sean-adams",
+    999999937: "seth-webb",
+}
+"""What `slug` must give, whichever faker is installed."""
+
+
 def slug(seed: int) -> str:
-    """A person's name for a seed. It depends on faker's word lists, so faker's version is pinned."""
+    """A person's name for a seed. It depends on faker's word lists, so faker is a range, and `job=doctor` checks it."""
     from faker import Faker
 
     fake = Faker()

@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tests.support.places import ROOT
 from whest.config.jobs import JOBS
+from whest.config.versions import BASE
 
 CONF = ROOT / "conf"
 CHOICES = sorted((path.parent.name, path.stem) for path in CONF.glob("*/*.yaml"))
@@ -27,7 +28,7 @@ TINY = ("debug=tiny", "truth=plain")
 
 def composed(*overrides: str) -> tuple[DictConfig, DictConfig]:
     """The job's config and Hydra's own config, as a job gets them from Hydra."""
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONF), **BASE):
         config = compose("config", list(overrides), return_hydra_config=True)
     HydraConfig.instance().set_config(config)
     with open_dict(config):
@@ -94,7 +95,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_and_all_there_are(whest: Whe
     outcome = whest(*choices, typo)
     assert_refused(outcome, typo.partition("=")[0], f"Did you mean {meant}?")
     parent = meant.rpartition(".")[0]
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONF), **BASE):
         config = compose("config", list(choices))
     keys = OmegaConf.select(config, parent) if parent else config
     assert set(keys) <= set(re.findall(r"\w+", outcome.err))

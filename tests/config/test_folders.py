@@ -212,9 +212,10 @@ OTHER = """
 import whest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from whest.config.versions import BASE
 whest.compose("estimator=zeros")
 GlobalHydra.instance().clear()
-with initialize_config_dir({folder!r}, version_base="1.3"):
+with initialize_config_dir({folder!r}, **BASE):
     print(compose("config", ["truth=other"]).truth.where)
 """
 

@@ -48,3 +48,34 @@ def test_a_pipe_beside_the_estimator_is_not_waited_for(tmp_path: Path) -> None:
     before = hash_files(tmp_path.glob("*.py"))
     os.mkfifo(tmp_path / "helper.py")
     assert hash_files(tmp_path.glob("*.py")) == before
+
+
+OLD = """
+import whest as we
+from whestbench import BaseEstimator
+
+
+class Estimator(BaseEstimator):
+    def predict(self, mlp, budget):
+        return we.zeros((mlp.depth, mlp.width))
+"""
+
+
+@pytest.mark.parametrize("mode", ["traced", "flopscope"])
+def test_a_file_of_the_first_api_is_told_what_it_was_written_for(tmp_path: Path, mode: str) -> None:
+    file = tmp_path / "theirs.py"
+    file.write_text(OLD)
+    node = {"name": "theirs", "mode": mode, "path": str(file)}
+    with pytest.raises(ConfigError, match=r"theirs\.py:8: we\.zeros is of WhestBench's first API") as refused:
+        estimator_spec(node)
+    for word in ("flopscope 0.2.0", "whestbench 0.4.0", "import flopscope.numpy as we", "estimator.python="):
+        assert word in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["import whest as we\nwe.meter, we.Cost\n", "we = 1\nwe.zeros\n", "import whest as we\nwe.zeros(\n"]
+)
+def test_files_that_use_our_own_names_or_do_not_parse_pass(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    assert estimator_spec({"name": "mine", "mode": "traced", "path": str(file)}).path == file

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from whest.notation import plus_minus
+from whest.tracking.content import source_facts
 from whest.tracking.naming import OWN_TAGS
 from whest.tracking.runs import silence
 
@@ -140,7 +141,34 @@ def test_a_runs_layers_files_and_dataset_are_in_mlflow(whest: Whest, outputs: Pa
     assert dataset["sha256"].startswith(entry.dataset.digest)
     assert len(entry.dataset.digest) >= 8
     assert json.loads(entry.dataset.source)["seed"] == 0
+    check_source(entry.dataset)
     assert json.loads(entry.dataset.profile)["n_mlps"] == 2
+
+
+def check_source(logged: Any) -> None:
+    """MLflow's `get_source` reads the run's dataset, and loads the same MLPs."""
+    from mlflow.data.dataset_source_registry import DatasetSourceRegistry
+    from mlflow.exceptions import MlflowException
+
+    from whest.tracking.sources import SeedsSource, WhestSource
+
+    registry = DatasetSourceRegistry()
+    registry.register(WhestSource)
+    registry.register(SeedsSource)
+    source = registry.get_source_from_json(logged.source, logged.source_type)
+    assert source.load().sha256.startswith(logged.digest)
+    assert source.to_dict() == json.loads(logged.source)
+    older = registry.get_source_from_json('{"path": null, "seed": 0}', "seeds")
+    with pytest.raises(MlflowException, match="can't be loaded from its source"):
+        older.load()
+
+
+def test_the_source_of_a_suite_is_the_suite() -> None:
+    from whest.tracking.sources import WhestSource
+
+    facts = source_facts({"width": 256, "depth": 8, "dataset": {"name": "suite-warmup", "n_mlps": 3}})
+    loaded = WhestSource.from_json(facts).load()
+    assert (loaded.name, loaded.n_mlps) == ("suite-warmup", 3)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ from rich.table import Table
 
 from whest.config.compose import config_folder
 from whest.config.jobs import JOBS
+from whest.config.plugins import plugins
 from whest.config.settings import CACHES, read_settings
 from whest.dataset.suite import FOLDER, load_suite
 from whest.display.console import open_console
+from whest.notation import printable
 
 LISTED = (
     "estimator",
@@ -40,6 +42,10 @@ def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
         table = Table(box=None, show_header=False, title=f"{group}=…", title_justify="left", title_style="bold")
         for path in sorted((conf / group).glob("*.yaml")):
             table.add_row(f"  {path.stem}", headline(path))
+        for plugin in plugins():
+            for name in (name for kind, name in plugin.choices() if kind == group and plugin.folder):
+                about = headline(Path(plugin.folder or "") / group / f"{name}.yaml")
+                table.add_row(f"  {name}", f"{printable(about)} ({plugin.distribution} {plugin.version})")
         console.print(table)
     table = Table(box=None, show_header=False, title="shipped suites", title_justify="left", title_style="bold")
     for path in sorted(FOLDER.glob("*.npz")):

@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from whest.cli.jobs import carry_out
 from whest.config.compose import config_folder, guard_folders
 from whest.config.jobs import JOBS
+from whest.config.versions import main_arguments
 from whest.config.words import refuse_idle, written_out
 from whest.display.answer import answer_in_json, give_answer, tell
 from whest.errors import ConfigError, JobFailedError, WhestError
@@ -128,7 +129,8 @@ def run_command_line() -> None:
     try:
         answer_in_json("console=json" in sys.argv[1:])  # also for words that Hydra refuses
         sys.argv[1:] = written_out(sys.argv[1:])
-        hydra.main(version_base="1.3", config_path=str(config_folder()), config_name="config")(task_function)()
+        arguments = main_arguments(sys.argv[1:])
+        hydra.main(config_path=str(config_folder()), config_name="config", **arguments)(task_function)()
         _end_sweep(is_interrupted=False)
         if "--multirun" not in sys.argv and "-m" not in sys.argv:
             give_answer(0)

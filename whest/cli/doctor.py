@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from whest.checks.doctor.machine import check_devices, check_rates, check_sandbox
-from whest.checks.doctor.packages import check_options, check_packages, check_python
+from whest.checks.doctor.packages import check_names, check_options, check_packages, check_plugins, check_python
 from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable
 from whest.checks.finding import Finding, save_findings, summary, worst
 from whest.cli.findings import print_findings
@@ -19,7 +19,7 @@ from whest.display.console import open_console
 from whest.errors import JobFailedError
 
 PEER = Path("outputs/peer")
-"""WhestBench's own interpreter, which `make peer` installs."""
+"""WhestBench's own interpreter, where `make peer` puts it."""
 Check = Callable[[], Finding | list[Finding]]
 
 
@@ -37,6 +37,8 @@ def carry_out_examination(config: Mapping[str, Any], console: Console) -> list[F
         [
             ("Python", check_python),
             ("packages", check_packages),
+            ("names", check_names),
+            ("plug-ins", check_plugins),
             ("devices", partial(check_devices, settings.device)),
             ("matmul", check_rates),
             ("outputs", partial(check_writable, settings.outputs, "outputs")),

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 from pydantic import ConfigDict, Field, ValidationError, create_model
 
+from whest.config.plugins import owner_of
 from whest.errors import ConfigError
 
 VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -29,7 +30,10 @@ def build_group(config: Node, group: str, **more: Any) -> Any:
 
 
 def _own_class(target: Any, group: str) -> Any:
-    """The class of a group: one of whest's own, or one that was typed. It runs in this process, with all its rights."""
+    """The class of a group: one of whest's own, one that was typed, or one of an installed plug-in whose choice was.
+
+    It runs in this process, with all its rights.
+    """
     module, _, name = str(target).rpartition(".")
     is_own = module.startswith("whest.")
     if not is_own and not _is_typed(str(target), group):
@@ -47,11 +51,13 @@ def _own_class(target: Any, group: str) -> Any:
 
 
 def _is_typed(target: str, group: str) -> bool:
-    """Whether this class was named on the command line."""
+    """Whether this class, or the choice of a plug-in that names it, was typed on the command line."""
     from whest.config.compose import typed_words  # Hydra is slow to import, and a worker needs none of it
 
-    words = (word.lstrip("+").partition("=") for word in typed_words())
-    return any(key == f"{group}._target_" and value.strip("'\"") == target for key, _, value in words)
+    words = [word.lstrip("+").partition("=") for word in typed_words()]
+    if any(key == f"{group}._target_" and value.strip("'\"") == target for key, _, value in words):
+        return True
+    return owner_of(target, group, typed_words()) is not None
 
 
 def _refuse_unknown(target: Any, values: Mapping[str, Any], key: str) -> None:

@@ -18,6 +18,7 @@ from whest.config.folders import file_beside
 from whest.config.jobs import JOBS
 from whest.config.sources import config_folder as config_folder
 from whest.config.sources import guard_folders as guard_folders
+from whest.config.versions import BASE, register_resolver
 from whest.config.words import written_out
 from whest.errors import ConfigError
 from whest.notation import short_path
@@ -40,9 +41,9 @@ def _job_lines() -> str:
     return "".join(f"  {name:<12} {job.summary}\n" for name, job in JOBS.items())
 
 
-OmegaConf.register_new_resolver("jobs", _job_lines, replace=True)
-OmegaConf.register_new_resolver("beside", _beside, replace=True)
-OmegaConf.register_new_resolver("file_stem", _file_stem, replace=True)
+register_resolver("jobs", _job_lines)
+register_resolver("beside", _beside)
+register_resolver("file_stem", _file_stem)
 
 
 def command_of(overrides: Sequence[str]) -> str:
@@ -70,7 +71,7 @@ def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]
     own = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir is not None else []
     GlobalHydra.instance().clear()
     guard_folders()
-    with initialize_config_dir(str(config_folder()), version_base="1.3"):
+    with initialize_config_dir(str(config_folder()), **BASE):
         config = hydra_compose("config", [*written_out(words), *own], return_hydra_config=True)
     HydraConfig.instance().set_config(config)
     with open_dict(config):

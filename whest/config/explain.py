@@ -10,6 +10,8 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import DictConfig, OmegaConf
 
 from whest.config.extras import missing_plugin
+from whest.config.plugins import plugins
+from whest.config.versions import BASE
 
 CONFIG_DIR = ("--config-dir", "-cd")
 GROUP_CHOICE = re.compile(r"[\w/]+=[\w.-]+")
@@ -24,6 +26,7 @@ def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
     choice = re.search(r"Could not find '(\w+)/(\S+?)'", message)
     if choice is not None:
         names = [path.stem for path in (conf / choice[1]).glob("*.yaml")]
+        names += [name for plugin in plugins() for group, name in plugin.choices() if group == choice[1]]
         close = [*_own_file(choice[1], choice[2]), *difflib.get_close_matches(choice[2], names, n=1)]
         return f"{message}\nDid you mean {choice[1]}={close[0]}?" if close else message
     match = re.search(r"Could not override '([\w./]+)'", message)
@@ -55,7 +58,7 @@ def known_keys(parent: str, conf: Path, arguments: list[str]) -> list[str]:
     own = [Path(folder).absolute() for flag, folder in pairwise(arguments) if flag in CONFIG_DIR]
     searchpath = [f"hydra.searchpath=[{','.join(f'file://{folder}' for folder in own)}]"] if own else []
     try:
-        with initialize_config_dir(str(conf), version_base="1.3"):
+        with initialize_config_dir(str(conf), **BASE):
             composed = compose("config", choices + searchpath)
     except Exception:
         return []

@@ -5,7 +5,7 @@ interpolations read the environment, a path or an interpreter of its own reaches
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ LARGEST_FILE = 2**16
 DEEPEST = 12
 """Levels of nesting in a folder's config."""
 
-CHOICE = re.compile(r"estimator/[A-Za-z0-9_][\w-]*(\.yaml)?")
+CHOICE = re.compile(r"(?P<group>\w+)/[A-Za-z0-9_][\w-]*(\.yaml)?", re.ASCII)
 
 DEFAULT = re.compile(r"[A-Za-z0-9_][\w-]*")
 
@@ -45,23 +45,33 @@ def refused(file: str, key: str, what: str) -> FolderError:
     return FolderError(f"{file}: {key}: {what}" if key else f"{file}: {what}")
 
 
-def check_place(config_path: str, file: str) -> None:
-    """Only choices of the group `estimator`."""
-    if CHOICE.fullmatch(config_path) is None:
+def check_place(config_path: str, file: str, groups: Sequence[str] = ("estimator",)) -> str:
+    """The group of the choice: `estimator`, or one of those that a plug-in may add to."""
+    found = CHOICE.fullmatch(config_path)
+    if found is None or found["group"] not in groups:
         group = config_path.rpartition("/")[0] or config_path
+        places = ", ".join(f"{name}/NAME.yaml" for name in groups)
         raise refused(
             file,
             group,
-            "a config folder may only add choices of estimator (estimator/NAME.yaml). "
+            f"{'a config folder' if len(groups) == 1 else 'a plug-in'} may only add choices of "
+            f"{', '.join(groups)} ({places}). "
             "Set other keys on the command line, or put the file into whest's own conf/",
         )
+    return found["group"]
 
 
-def check_header(header: Mapping[str, str | None], file: str) -> None:
+def check_header(header: Mapping[str, str | None], file: str, group: str = "estimator") -> None:
     """No `# @package`: it would put the file's keys elsewhere in the config."""
     for name, value in header.items():
         if value is not None:
-            raise refused(file, f"# @{name} {value}", "a config folder may only set estimator.*. Remove the line")
+            raise refused(file, f"# @{name} {value}", f"a config folder may only set {group}.*. Remove the line")
+
+
+def check_local(header: Mapping[str, str | None], file: str) -> None:
+    """The user's own defaults are keys of the whole config."""
+    if header.get("package") != "_global_":
+        raise refused(file, "", "its first line must be `# @package _global_`. Add it")
 
 
 def check_text(text: str, file: str) -> None:
@@ -81,22 +91,22 @@ def check_text(text: str, file: str) -> None:
         raise refused(file, "", f"it is not YAML ({' '.join(str(error).split())[:200]}). Correct it") from None
 
 
-def check_values(values: Any, file: str, bundled: frozenset[str]) -> None:
-    """The content of a choice of `estimator`. `bundled` are the classes that whest's own choices name."""
+def check_values(values: Any, file: str, bundled: frozenset[str], group: str = "estimator") -> None:
+    """The content of a choice. `bundled` are the classes that whest's own choices of `estimator` name."""
     if not isinstance(values, Mapping):
         raise refused(file, "", "it must be a mapping of keys to values")
     _check_defaults(values.get("defaults", []), file)
     for key, value in values.items():
         if key != "defaults":
-            _check_key(str(key), value, file, bundled)
+            _check_key(str(key), value, file, bundled, group)
 
 
-def _check_key(key: str, value: Any, file: str, bundled: frozenset[str]) -> None:
-    name = f"estimator.{key}"
+def _check_key(key: str, value: Any, file: str, bundled: frozenset[str], group: str) -> None:
+    name = f"{group}.{key}"
     if key in FORBIDDEN:
         raise refused(file, name, FORBIDDEN[key])
     if key == "_target_":
-        _check_target(value, file, bundled)
+        _check_target(value, file, bundled, group)
     elif _is_special(key):
         raise refused(file, name, "keys like _this_ are Hydra's own. Rename it")
     if key == "path" and value not in (None, "???") and not (isinstance(value, str) and BESIDE.fullmatch(value)):
@@ -115,8 +125,8 @@ def _check_key(key: str, value: Any, file: str, bundled: frozenset[str]) -> None
             )
 
 
-def _check_target(value: Any, file: str, bundled: frozenset[str]) -> None:
-    key = f"estimator._target_={value}"
+def _check_target(value: Any, file: str, bundled: frozenset[str], group: str) -> None:
+    key = f"{group}._target_={value}"
     if not isinstance(value, str) or CLASS.fullmatch(value) is None:
         raise refused(file, key, "it must be the path of a class, package.module.Class")
     if value.split(".")[0] == "estimators" and value not in bundled:

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from whest.errors import ConfigError
+from whest.host import advice
 
 OLDEST = (0, 16)
 """The first whestbench version that materialises an answer while the meter runs, as our worker does."""
 
-REMEDY = "run `make peer`, or name an interpreter that has it: estimator.python=ENV/bin/python"
+INSTALLING = "python -m venv outputs/peer && outputs/peer/bin/pip install 'whestbench>=0.16'"
+REMEDY = f"run `{advice('make peer', INSTALLING)}`, or name an interpreter that has it: estimator.python=ENV/bin/python"
 PROBE = """
 import importlib.metadata, json, sys
 versions = {name: importlib.metadata.version(name) for name in ("whestbench", "flopscope", "numpy")}
@@ -39,7 +41,7 @@ class PeerPython:
 
 
 def find_peer(python: str | None) -> PeerPython:
-    """The given interpreter, or else the one that `make peer` made, or else this one if it has whestbench."""
+    """The given interpreter, or else the one of outputs/peer (`make peer`), or else this one if it has whestbench."""
     if python is not None:
         if not Path(python).is_file():
             raise ConfigError(f"estimator.python={python}: no such file; {REMEDY}")

@@ -10,25 +10,27 @@ import importlib.util
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, get_args
 
 from whest.config.build import build_target
+from whest.config.plugins import find_module
 from whest.errors import ConfigError
+from whest.estimator.bundled import BUNDLED as BUNDLED
+from whest.estimator.bundled import know_bundled
 from whest.estimator.contract import Estimator
+from whest.estimator.former import refuse_former_api
 from whest.estimator.peer import PeerPython, find_peer
 from whest.files import LARGEST_SOURCE, TooLargeError, read_bounded
-from whest.host import PACKAGE
+from whest.host import ESTIMATORS
 from whest.metering.walk import METER_VERSION
 
 Mode = Literal["traced", "eager", "flopscope"]
-BUNDLED = "estimators"
-"""The package whose estimators are trusted."""
-
 ENTRY = "estimator.py"
 """The estimator's file in a folder, by the peer's convention."""
+
+know_bundled()
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class EstimatorSpec:
         """Whether it ships with whest: its file lies in whest's own `estimators`, whatever its name says."""
         if self.target is None or self.target.split(".")[0] != BUNDLED or self.source is None:
             return False
-        return self.source.resolve().is_relative_to((PACKAGE.parent / BUNDLED).resolve())
+        return self.source.resolve().is_relative_to(ESTIMATORS.resolve())
 
     @property
     def is_trusted(self) -> bool:
@@ -138,6 +140,7 @@ def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
         raise ConfigError(f"estimator._target_={target} must be the path of a class, package.module.Class")
     if path is not None:
         check_file(Path(path))
+        refuse_former_api(Path(path), read_source(Path(path)))
     spec = EstimatorSpec(name, mode, target, Path(path).resolve() if path else None, knobs)
     if target is not None and spec.source is None:
         raise ConfigError(f"estimator._target_={target}: no module {target.rpartition('.')[0]!r} can be imported")
@@ -157,6 +160,9 @@ def _peer_spec(node: dict[str, Any]) -> EstimatorSpec:
         raise ConfigError(f"estimator.path={path} is a folder without an {ENTRY}: name the file, or add one")
     if not place.exists():
         raise ConfigError(f"estimator.path={path}: no such file or folder")
+    entry = place / ENTRY if place.is_dir() else place
+    if entry.is_file():
+        refuse_former_api(entry, read_source(entry))
     knobs: PeerKnobs = build_target(PeerKnobs, node, "estimator")
     return EstimatorSpec(name, "flopscope", None, place, vars(knobs), find_peer(python))
 
@@ -186,21 +192,6 @@ def _folder_sha256(folder: Path) -> str:
     for path in sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"):
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + read_source(path) + b"\0")
     return digest.hexdigest()
-
-
-def find_module(name: str) -> ModuleSpec | None:
-    """A module in the places of this process or in the working folder. Its packages are not run to find it."""
-    first, *parts = name.split(".")
-    try:
-        found = importlib.util.find_spec(first) or PathFinder.find_spec(first, [str(Path.cwd())])
-        for number in range(len(parts)):
-            if found is None or found.submodule_search_locations is None:
-                return None
-            places = list(found.submodule_search_locations)
-            found = PathFinder.find_spec(".".join([first, *parts[: number + 1]]), places)
-    except (ImportError, ValueError):
-        return None
-    return found
 
 
 def _import_file(path: Path) -> ModuleType:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from whest.estimator.spec import EstimatorSpec
-from whest.host import PACKAGE
+from whest.host import ESTIMATORS, PACKAGE
 from whest.isolation.walls.room import without_nested
 
 SYSTEM = (
@@ -29,7 +29,7 @@ LIBRARIES = ("jax", "jaxlib", "numpy", "scipy", "optax", "jaxtyping", "pydantic"
 
 def furniture(spec: EstimatorSpec, hidden: Sequence[Path] = ()) -> list[Path]:
     """Every folder that a worker needs: the system's, Python's, the libraries', ours and the estimator's."""
-    folders = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), PACKAGE, PACKAGE.parent / "estimators"]
+    folders = [*map(Path, SYSTEM), Path(sys.prefix), Path(sys.base_prefix), PACKAGE, ESTIMATORS]
     found = [importlib.util.find_spec(name) for name in LIBRARIES]
     folders += [Path(library.origin).parent.parent for library in found if library and library.origin]
     return _existing([*folders, *_installed(hidden), *own_paths(spec)], hidden)

@@ -1,5 +1,6 @@
 """The templates of `job=init`: a first estimator, its config and its test."""
 
+import importlib.util
 import keyword
 from importlib.resources import files
 from pathlib import Path
@@ -31,9 +32,10 @@ def start_estimator(folder: Path, taken: list[str], outputs: Path) -> list[Path]
 def next_steps(folder: Path) -> list[str]:
     """The next commands for a beginner."""
     file = f"{folder}/{folder.absolute().name}.py"
+    has_pytest = importlib.util.find_spec("pytest") is not None
     return [
         f"python -m whest job=validate estimator=file estimator.path={file}",
-        f"python -m pytest {folder}",
+        f"python -m pytest {folder}" if has_pytest else f"pip install pytest && python -m pytest {folder}",
         f"python -m whest --config-dir {folder} estimator={folder.absolute().name}",
     ]
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -118,7 +119,8 @@ class SweepCallback(Callback):
             rewrite_page(Path(config.hydra.sweep.dir).absolute())
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
-        _FINISHED.extend(finish_open_sweep())
+        if sys.exc_info()[1] is None:  # Hydra 1.4 comes here with an error too; the command line ends such a sweep
+            _FINISHED.extend(finish_open_sweep())
 
 
 def _open_parent(sweep: OpenSweep) -> str | None:
@@ -250,7 +252,7 @@ def _labels(config: DictConfig, keys: Sequence[str], n_jobs: int | None) -> tupl
 
 def _tell_jobs(config: DictConfig, override: str) -> None:
     """Add an override for the jobs. Hydra composes each job from overrides, so this works on any machine."""
-    with read_write(config), open_dict(config):
+    with read_write(config), read_write(config.hydra), open_dict(config), open_dict(config.hydra):
         config.hydra.overrides.hydra.append(override)
         if override.startswith("hydra.sweep.dir="):
             config.hydra.sweep.dir = override.partition("=")[2].strip("'").replace("\\'", "'")

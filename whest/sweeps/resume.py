@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whest.files import LARGEST_SOURCE, SWEEP_STATE, read_bounded
-from whest.host import PACKAGE
+from whest.host import ESTIMATORS, PACKAGE
 
 if TYPE_CHECKING:
     from whest.experiment import AnyExperiment
@@ -33,7 +33,7 @@ def point_hash(experiment: "AnyExperiment") -> str:
         "source": spec.source_sha256,
         **task.determinants(),
         "notes": dict(experiment.notes),
-        "code": [code_hash(PACKAGE), code_hash(PACKAGE.parent / "estimators")],
+        "code": [code_hash(PACKAGE), code_hash(ESTIMATORS)],
         "beside the estimator": hash_files(source.glob("*.py")) if source else None,
     }
     return hashlib.sha256(json.dumps(determined_by, sort_keys=True, default=str).encode()).hexdigest()

@@ -79,7 +79,8 @@ def legal_pairs() -> str:
 
 
 def fits(task: str, rule: Rule) -> bool:
-    return rule.name in PAIRS[task]
+    """A rule of a plug-in names its tasks itself, as `tasks`."""
+    return rule.name in PAIRS[task] or task in getattr(rule, "tasks", ())
 
 
 def task_builder(name: str) -> Callable[..., AnyTask]:

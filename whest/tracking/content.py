@@ -1,6 +1,7 @@
 """What of a run goes to MLflow: params, metrics, tags and the table of cases, all from its report.json."""
 
 import hashlib
+import json
 import os
 import re
 from pathlib import Path
@@ -23,7 +24,16 @@ NO_CHOICES = re.compile(
 would fill MLflow's view of what differs between runs."""
 HOST = {"hostname": "host", "device": "device", "backend": "backend", "python_version": "python_version"}
 LIBRARIES = ("jax_version", "jaxlib_version", "numpy_version")
+SOURCE_TYPE = "whest"
+"""The type of a dataset's source in MLflow (`whest.tracking.sources`)."""
+SOURCE_FACTS = ("name", "path", "split", "seed", "seed_protocol", "n_mlps", "width", "depth")
 LONGEST_TAG, LONGEST_NAME, MOST_NAMESPACES = 5000, 200, 100
+
+
+def source_facts(config: Json) -> str:
+    """The source of a run's dataset as JSON, from its `run_config`."""
+    known = {**{key: config.get(key) for key in ("width", "depth")}, **config["dataset"]}
+    return json.dumps({key: known.get(key) for key in SOURCE_FACTS})
 
 
 def run_params(document: Json, sha256: str) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def read_run(client: "MlflowClient", run_id: str) -> RecordedRun:
         run = client.get_run(run_id)
     except MlflowException:
         raise UnreadableError(
-            f"there is no MLflow run {run_id} in {client.tracking_uri}: take an id from `make ui`"
+            f"there is no MLflow run {run_id} in {client.tracking_uri}: take an id from `python -m whest job=runs`"
         ) from None
     return _read(client, run)
 
@@ -127,7 +127,9 @@ def find_run_id(client: "MlflowClient", experiment_id: str, beginning: str, key:
     found = [run_id for run_id in known if run_id.startswith(beginning)]
     if len(found) != 1:
         many = f"matches {len(found)} runs" if found else f"is none of the {len(known)} runs"
-        raise ConfigError(f"{key}={beginning} {many}: give a longer part of an id that a board or `make ui` shows")
+        raise ConfigError(
+            f"{key}={beginning} {many}: give a longer part of an id that a board or `python -m whest job=runs` shows"
+        )
     return found[0]
 
 

@@ -23,15 +23,17 @@ from whest.notation import printable
 from whest.report import AnyReport, ReportView
 from whest.tracking.content import PARENT_FILE as PARENT_FILE
 from whest.tracking.content import PARENT_VARIABLE as PARENT_VARIABLE
-from whest.tracking.content import SWEEP_JOB as SWEEP_JOB
 from whest.tracking.content import (
+    SOURCE_TYPE,
     case_table,
     detail_metrics,
     run_params,
     run_status,
     run_tags,
     sha256_of,
+    source_facts,
 )
+from whest.tracking.content import SWEEP_JOB as SWEEP_JOB
 from whest.tracking.naming import NOTE, describe_run, note, run_name
 
 if TYPE_CHECKING:
@@ -220,7 +222,7 @@ def log_run(client: "MlflowClient", experiment_id: str, document: Json, view: "R
     try:
         metrics = report_metrics(document) | detail_metrics(document)
         _log_figures(client, run_id, metrics, view.series(document), run_params(document, sha256), finished)
-        _log_dataset(client, run_id, document["run_config"]["dataset"])
+        _log_dataset(client, run_id, document["run_config"])
         unit = case_score(document["results"])["unit"].lower()
         table = f"per_{unit}.json"
         _log_table(client, run_id, case_table(view.case_figures(document)), table)
@@ -267,14 +269,15 @@ def _log_figures(
         client.log_batch(run_id, metrics[first : first + 100], params[first : first + 100])
 
 
-def _log_dataset(client: "MlflowClient", run_id: str, dataset: Json) -> None:
+def _log_dataset(client: "MlflowClient", run_id: str, config: Json) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
+    dataset = config["dataset"]
     entity = Dataset(
         name=dataset["name"],
         digest=dataset["sha256"][:32],
-        source_type="local" if dataset.get("path") else "seeds",
-        source=json.dumps({key: dataset.get(key) for key in ("path", "seed", "seed_protocol", "split")}),
+        source_type=SOURCE_TYPE,
+        source=source_facts(config),
         profile=json.dumps({key: value for key, value in dataset.items() if key.startswith("n_")}),
     )
     client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])])

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from whest.document import Json, milliseconds, protocol_hash, report_metrics
-from whest.scoring.rules import RECOMPUTE
+from whest.scoring.rules import recompute_of
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -27,10 +27,11 @@ def own_problem(report: Json) -> str | None:
     if protocol_hash(meta["protocol"]) != meta["protocol_hash"]:
         return f"its protocol hash {meta['protocol_hash']} is not the hash of its protocol"
     rule = config["scoring"]["name"]
-    if rule not in RECOMPUTE:
+    recompute = recompute_of(rule)
+    if recompute is None:
         return f"scoring={rule} is no rule of whest, so its score can't be checked"
     try:
-        score = RECOMPUTE[rule](config, results)
+        score = recompute(config, results)
     except (KeyError, TypeError):
         return "its rows are incomplete, so its score can't be checked"
     if not _same(score, results["score"]):

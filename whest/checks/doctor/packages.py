@@ -11,15 +11,23 @@ from packaging.requirements import Requirement
 
 from whest.checks.finding import Finding
 from whest.config.extras import EXTRAS, Extra, can_import, installing
+from whest.config.plugins import Plugin, plugins
+from whest.estimator.peer import INSTALLING
+from whest.host import CONFIGS, advice
 
 NEEDED_PYTHON = (3, 11)
-INSTALL = "make setup, or pip install -c constraints.txt -e ."
+INSTALL = advice("make setup, or pip install -c constraints.txt -e .", "pip install --upgrade whest")
 
 
 def check_python() -> Finding:
     found = platform.python_version()
     if sys.version_info < NEEDED_PYTHON:
-        return Finding("Python", "fail", f"{found}, 3.11 or newer is needed", "make setup PYTHON=python3.11")
+        return Finding(
+            "Python",
+            "fail",
+            f"{found}, 3.11 or newer is needed",
+            advice("make setup PYTHON=python3.11", "python3.11 -m venv .venv"),
+        )
     return Finding("Python", "ok", f"{found} in {Path(sys.prefix).name}")
 
 
@@ -34,6 +42,38 @@ def check_packages() -> list[Finding]:
     main = ("jax", "jaxlib", "mlflow", "hydra-core")
     versions = ", ".join(f"{name} {version(name)}" for name in main if _is_installed(name))
     return wrong or [Finding("packages", "ok", f"all {len(needed)} as pyproject.toml requires: {versions}")]
+
+
+def check_names() -> Finding:
+    """Names of MLPs come from faker's word lists, which a new faker may change."""
+    from whest.mlp import KNOWN_NAMES, slug
+
+    wrong = [f"{slug(seed)} for {name}" for seed, name in KNOWN_NAMES.items() if slug(seed) != name]
+    found = f"faker {version('faker')}"
+    if wrong:
+        return Finding("names", "fail", f"{found} gives {wrong[0]}", "pip install 'faker>=37,<41'")
+    return Finding("names", "ok", f"{found} gives the {len(KNOWN_NAMES)} names that are known")
+
+
+def check_plugins() -> list[Finding]:
+    """Installed packages that add choices."""
+    return [_plugin_finding(plugin) for plugin in plugins()]
+
+
+def _plugin_finding(plugin: Plugin) -> Finding:
+    name = f"plug-in {plugin.distribution}"
+    if plugin.folder is None:
+        remedy = f"pip install --force-reinstall {plugin.distribution}, or pip uninstall {plugin.distribution}"
+        return Finding(name, "warn", f"its config package {plugin.module} isn't there", remedy)
+    added = ", ".join(f"{group}={choice}" for group, choice in plugin.choices()) or "no choices"
+    hidden = [
+        f"{group}={choice}" for group, choice in plugin.choices() if (CONFIGS / group / f"{choice}.yaml").exists()
+    ]
+    if hidden:
+        return Finding(
+            name, "warn", f"{hidden[0]} is whest's own, and whest's own is used", "rename the plug-in's file"
+        )
+    return Finding(name, "ok", f"{plugin.version} adds {added}")
 
 
 def check_requirement(asked: Requirement) -> Finding:
@@ -62,8 +102,10 @@ def check_options(peer: Path) -> list[Finding]:
     """Optional packages and programs. Only some commands need them, so a missing one is no problem."""
     found = [Finding(name, "ok", f"{_state(name, extra)}: {extra.use}") for name, extra in EXTRAS.items()]
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or os.environ.get("CHROMIUM")
-    found.append(Finding("Chromium", "ok", f"{browser or 'absent (make system-deps)'}: tests and pictures of pages"))
+    absent = f"absent ({advice('make system-deps', 'apt-get install chromium')})"
+    found.append(Finding("Chromium", "ok", f"{browser or absent}: tests and pictures of pages"))
     is_installed = (peer / "bin" / "python").exists()
-    use = "tests and benchmarks against WhestBench"
-    found.append(Finding("WhestBench", "ok", f"{peer if is_installed else 'absent (make peer)'}: {use}"))
+    use = "estimator=whestbench runs its submissions"
+    absent = f"absent ({advice('make peer', INSTALLING)})"
+    found.append(Finding("WhestBench", "ok", f"{peer if is_installed else absent}: {use}"))
     return found

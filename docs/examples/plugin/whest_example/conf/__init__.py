@@ -1,0 +1,1 @@
+"""The choices: one folder per group."""
