@@ -14,7 +14,7 @@ from rich.console import Console
 from yaml import YAMLError
 
 from whest.compare.entrants import Entrant, entrant
-from whest.compare.reproduction import Files, Reproduction, judge
+from whest.compare.reproduction import Reproduction, judge
 from whest.config.build import build_group, build_target
 from whest.config.folders import FolderError, check_text
 from whest.config.settings import GROUPS, read_settings
@@ -27,7 +27,7 @@ from whest.errors import ConfigError, JobFailedError, WhestError
 from whest.estimator.spec import ENTRY
 from whest.experiment import AnyExperiment, build, run
 from whest.files import inside, read_bounded, write_atomically
-from whest.provenance.source import LARGEST_COPY, MOST_FILES
+from whest.provenance.source import read_source_files
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, read_predictions
 from whest.tracking.recorded import fetch_folder, find_run_id, read_report
 from whest.tracking.runs import MlflowTracking
@@ -91,17 +91,17 @@ def carry_out(config: Config, folder: Path, console: Console) -> Reproduction:
 
 
 @contextmanager
-def recorded_folder(text: str, config: Config) -> Iterator[Path]:
-    """The folder of a recorded run. A run of MLflow is fetched into a temporary one."""
+def recorded_folder(text: str, config: Config, key: str = "run") -> Iterator[Path]:
+    """The folder of a recorded run, as `key` names it. A run of MLflow is fetched into a temporary one."""
     path = Path(text)
     if path.exists():
         yield path.absolute() if path.is_dir() else path.absolute().parent
         return
     tracking = build_group(config, "tracking", outputs=read_settings(config).outputs)
     if not isinstance(tracking, MlflowTracking):
-        raise ConfigError(f"run={text} is no file or folder, and tracking=none has no runs: add tracking=mlflow")
+        raise ConfigError(f"{key}={text} is no file or folder, and tracking=none has no runs: add tracking=mlflow")
     client, experiment_id = tracking.reopen()
-    run_id = find_run_id(client, experiment_id, text, "run")
+    run_id = find_run_id(client, experiment_id, text, key)
     with tempfile.TemporaryDirectory() as temporary:
         fetch_folder(client, run_id, Path(temporary), (CONFIG, PREDICTIONS_FILE), (SOURCE,))
         yield Path(temporary)
@@ -139,11 +139,11 @@ def rebuild(config: Config, place: Path, folder: Path, kept: Path | None) -> Any
         node["path"] = str(node["path"] if kept is None else source_path(kept, Path(str(node["path"]))))
     if recorded["isolation"].get("kind") == "none" and config["isolation"].get("kind") != "none":
         raise ConfigError("the recorded run ran with isolation=none: if you trust its code, add isolation=none")
-    _refuse_other_classes(recorded)
+    refuse_other_classes(recorded)
     return build({**recorded, "estimator": node}, folder)
 
 
-def _refuse_other_classes(recorded: Config) -> None:
+def refuse_other_classes(recorded: Config) -> None:
     """Only classes that whest's own conf/ names: whoever wrote the record must not choose what runs here."""
     for group in GROUPS:
         target = recorded[group].get("_target_")
@@ -187,24 +187,6 @@ def source_path(kept: Path, path: Path) -> Path:
             f"the recorded run kept no source of {path}: use the file as it is now, reproduce.source=current"
         )
     return found
-
-
-def read_source_files(folder: Path) -> Files:
-    """The files of a kept source. A link to a folder elsewhere is refused: its files would be copied and shown."""
-    if folder.is_symlink():
-        raise ConfigError(f"{folder} is a link: put the run's own files there")
-    if not folder.is_dir():
-        return {}
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"][:MOST_FILES]
-    try:
-        return {
-            path.relative_to(folder).as_posix(): read_bounded(
-                inside(folder, path.relative_to(folder).as_posix()), LARGEST_COPY
-            )
-            for path in paths
-        }
-    except (OSError, ValueError) as error:
-        raise WhestError(f"{folder} can't be read ({error}): put the run's own files there") from None
 
 
 def print_reproduction(found: Reproduction, name: str, folder: Path, console: Console) -> None:
