@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PORT ?= 5000
 
-.PHONY: help setup run test test-all test-matrix check format ui gallery launchers system-deps screenshots bench schema peer wheel clean-cache
+.PHONY: help setup run test test-all test-matrix check format ui gallery launchers system-deps screenshots bench schema peer docs wheel clean-cache
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -67,6 +67,10 @@ schema: $(STAMP)  ## write docs/report.schema.json from the types of report.json
 
 peer: $(STAMP)  ## install whestbench into outputs/peer, for the tests and benchmarks against it
 	$(BIN)/python benchmarks/peer.py
+
+docs: $(STAMP)  ## build the documentation site into outputs/site; a warning is an error
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python docs/site/build.py
 
 wheel: $(STAMP)  ## build a wheel into outputs/dist
 	$(BIN)/python -m pip wheel --quiet --no-deps -w outputs/dist .

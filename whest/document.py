@@ -43,6 +43,10 @@ class HostJson(TypedDict):
     machine: Annotated[str, says("The kind of processor.")]
     python_version: Annotated[str, says("The version of Python.")]
     cpu_brand: Annotated[str | None, says("The processor's name.")]
+    cpu_features: NotRequired[
+        Annotated[str | None, says("Its vector instructions, such as avx2; rounding depends on them.")]
+    ]
+    xla_flags: NotRequired[Annotated[str | None, says("The variable XLA_FLAGS, if it was set.")]]
     cpu_count_logical: Annotated[int | None, says("Logical processors.")]
     cpu_count_physical: Annotated[int | None, says("Physical processors.")]
     ram_total_bytes: Annotated[int, says("Memory in bytes.")]

@@ -30,6 +30,8 @@ ESTIMATORS = PACKAGE.parent / ("whest_estimators" if IS_INSTALLED else "estimato
 
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
+VECTOR_FLAGS = ("sse4", "avx", "fma", "f16c", "amx", "asimd", "sve", "neon")
+
 SKIP_PROBES = "WHEST_SKIP_HARDWARE_FALLBACK_PROBES"
 """WhestBench's variable: no other program is started to learn about the machine."""
 
@@ -68,6 +70,8 @@ def describe_host() -> "HostJson":
         "machine": platform.machine(),
         "python_version": platform.python_version(),
         "cpu_brand": _cpu_brand(),
+        "cpu_features": _cpu_features(),
+        "xla_flags": os.environ.get("XLA_FLAGS") or None,
         "cpu_count_logical": os.cpu_count(),
         "cpu_count_physical": psutil.cpu_count(logical=False),
         "ram_total_bytes": psutil.virtual_memory().total,
@@ -116,6 +120,16 @@ def _cpu_brand() -> str | None:
     except OSError:
         return None if os.environ.get(SKIP_PROBES) else platform.processor() or None  # may start `uname`
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), None)
+
+
+def _cpu_features() -> str | None:
+    """The vector instructions of a processor, which its name doesn't always tell. XLA's code depends on them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return None
+    flags = next((line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features"))), None)
+    return None if flags is None else " ".join(sorted(flag for flag in flags if flag.startswith(VECTOR_FLAGS)))
 
 
 def _version(package: str) -> str | None:

@@ -22,8 +22,9 @@ class Estimator:
         return jnp.abs(mlp.weights).sum(axis=1) * SHIFT
 """
 PRISM = ("experiment=prism", "data=generated", "data.max_bytes=4096", "data.val_bytes=1024", "budget=1e9", "page=false")
+EXAM = ("experiment=ari", "budget=1e9", "page=false")
 TWENTY = (
-    *[(*TINY, f"estimator={name}") for name in ("zeros", "mean_prop", "cov_prop", "hermite_cov", "third_cumulant")],
+    *[(*TINY, f"estimator={name}") for name in ("mean_prop", "cov_prop", "third_cumulant")],
     *[(*TINY, f"estimator={name}", "budget=1e7") for name in ("monte_carlo", "orthogonal", "kerdock", "telescoping")],
     (*TINY, "estimator=cov_prop", "scoring=fherma"),
     (*TINY, "estimator=mean_prop", "estimator.mode=eager"),
@@ -36,6 +37,8 @@ TWENTY = (
     (*PRISM, "estimator=byte_mlp"),
     (*PRISM, "estimator=ngram"),
     (*PRISM, "estimator=byte_ssm"),
+    (*EXAM, "estimator=byte_mlp"),
+    (*EXAM, "estimator=byte_attention"),
 )
 
 
@@ -176,6 +179,8 @@ def test_a_wrong_word_is_json_too(whest: Whest) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning")  # MLflow's
+@pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes:DeprecationWarning")  # MLflow's
 @pytest.mark.parametrize("words", TWENTY, ids=" ".join)
 def test_twenty_logged_runs_come_out_the_same(whest: Whest, mine: Path, words: tuple[str, ...]) -> None:
     scored(whest, mine / "first", *words, "tracking=mlflow")

@@ -12,7 +12,7 @@ import pytest
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Charge, Cost, Timing
 from whest.estimator.contract import SetupContext
-from whest.isolation.channel import Channel
+from whest.isolation.channel import Channel, _read_header
 from whest.isolation.messages import (
     LONGEST_TEXT,
     WorkerFailedError,
@@ -22,7 +22,16 @@ from whest.isolation.messages import (
     read_prediction,
     write_prediction,
 )
-from whest.isolation.wire import PROGRAM, Bounds, ChannelClosedError, Pipe, answer_bounds, frame, parse_header
+from whest.isolation.wire import (
+    PROGRAM,
+    Bounds,
+    ChannelClosedError,
+    Pipe,
+    RefusedError,
+    answer_bounds,
+    frame,
+    parse_header,
+)
 
 CONTEXT = SetupContext(16, 3, 10**8, 1e11, 20.0, None, 0, ".", None)
 N_MUTATED = 2000
@@ -177,3 +186,12 @@ def test_a_reader_that_is_gone_is_an_error_and_not_a_hang() -> None:
         pipe.write(b"x" * 10)
     pipe.close()
     os.close(unused_fd)
+
+
+def test_a_learners_programs_may_bring_more_arrays_than_an_answer() -> None:
+    """byte_attention's have 258 constants; an answer with figures has a hundred arrays at most."""
+    shapes = [["float32", [1]]] * 258
+    header = parse_header(bytearray(frame({"message": {}, "arrays": shapes})[8:]), answer_bounds(4000))
+    assert len(_read_header(header, answer_bounds(4000, PROGRAM.arrays))[1]) == 258
+    with pytest.raises(RefusedError):
+        _read_header(header, answer_bounds(4000))

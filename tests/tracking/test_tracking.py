@@ -229,7 +229,7 @@ def test_a_server_that_is_not_there_costs_the_record_not_the_result(whest: Whest
     """It is told before the run. The run can be stored later, once, and looks like any other."""
     outcome = whest(*TRACKED, NO_SERVER, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
-    before, after = (line for line in outcome.out.splitlines() if "WARNING" in line)
+    before, after = (line for line in outcome.err.splitlines() if "WARNING" in line)
     assert "http://127.0.0.1:9 does not answer" in before
     assert "http://127.0.0.1:9 did not store this run" in after
     assert f"python -m whest job=log path={outcome.folder} tracking.uri=http://127.0.0.1:9" in after

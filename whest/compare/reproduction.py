@@ -13,19 +13,24 @@ from whest.notation import plus_minus, printable
 from whest.tasks.whitebox.predictions import Answers
 
 Verdict = Literal["same bits", "within noise", "differs"]
-HOST = {
+VERSIONS = {
     "python_version": "Python",
     "jax_version": "jax",
     "jaxlib_version": "jaxlib",
     "numpy_version": "numpy",
+}
+MACHINE = {
     "cpu_brand": "processor",
+    "cpu_features": "processor's vector instructions",
+    "xla_flags": "XLA_FLAGS",
     "machine": "machine",
     "backend": "backend",
     "device": "device",
 }
+"""What the compiler sees of a machine: with another, the same code may round otherwise."""
 UNSTABLE = re.compile(r"(_s|traceback|memory\w*|flops_xla|xla_unknown)$")
 """Names of figures that no two runs share, or that depend on jaxlib."""
-TIMED = ("effective_compute", "score_multiplier", "adjusted_final_layer_score")
+TIMED = ("effective_compute", "score_multiplier", "adjusted_final_layer_score", "sampling_mse_at_compute")
 """Figures that contain residual time, where λ has an effect."""
 MOST_LINES = 200
 
@@ -40,6 +45,9 @@ class Reproduction:
     """What differs around the two runs: versions, machine, source. It may explain the difference."""
     source_diff: str
     """The recorded source against the one that ran; empty if they are equal or unknown."""
+    is_same_code: bool = True
+    """Whether whest, the libraries and the estimator's source are those of the record."""
+    is_same_machine: bool = True
 
     def to_json(self) -> Json:
         return {
@@ -47,6 +55,8 @@ class Reproduction:
             "reason": self.reason,
             "causes": list(self.causes),
             "source_diff": self.source_diff,
+            "is_same_code": self.is_same_code,
+            "is_same_machine": self.is_same_machine,
         }
 
 
@@ -55,7 +65,10 @@ def judge(
 ) -> Reproduction:
     """Compare two reports of one experiment, with their saved answers and their sources."""
     verdict, reason = _verdict(before, after, answers)
-    return Reproduction(verdict, reason, tuple(_causes(before, after)), source_diff(*sources))
+    code, machine = _code_changes(before, after), _host_changes(before, after, MACHINE)
+    if verdict != "same bits" and machine and not code:
+        reason = f"{reason}. The code is the same and the machine another: it may round otherwise"
+    return Reproduction(verdict, reason, (*code, *machine), source_diff(*sources), not code, not machine)
 
 
 def _verdict(before: Json, after: Json, answers: tuple[Answers | None, Answers | None]) -> tuple[Verdict, str]:
@@ -102,16 +115,25 @@ def _protocol_differences(before: Json, after: Json) -> str:
     return ", ".join(sorted(name for name in a.keys() | b.keys() if a.get(name) != b.get(name)))
 
 
-def _causes(before: Json, after: Json) -> list[str]:
+def _code_changes(before: Json, after: Json) -> tuple[str, ...]:
     a, b = before["run_meta"], after["run_meta"]
-    pairs = [
+    whest = [
         ("whest", a["whest_version"], b["whest_version"]),
         ("code version", a["code_version"], b["code_version"]),
-        *((word, a["host"].get(name), b["host"].get(name)) for name, word in HOST.items()),
     ]
     hashes = [report["run_config"]["estimator"]["source_sha256"] for report in (before, after)]
-    found = [f"{word}: {printable(str(old))} then, {printable(str(new))} now" for word, old, new in pairs if old != new]
-    return [*found, *(["the estimator's source changed"] if hashes[0] != hashes[1] else [])]
+    source = ["the estimator's source changed"] if hashes[0] != hashes[1] else []
+    return (*_changes(whest), *_host_changes(before, after, VERSIONS), *source)
+
+
+def _host_changes(before: Json, after: Json, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Older reports lack some fields; what is unknown counts as no change."""
+    a, b = (report["run_meta"]["host"] for report in (before, after))
+    return _changes([(word, a[name], b[name]) for name, word in names.items() if name in a and name in b])
+
+
+def _changes(pairs: Sequence[tuple[str, Any, Any]]) -> tuple[str, ...]:
+    return tuple(f"{word}: {printable(str(a))} then, {printable(str(b))} now" for word, a, b in pairs if a != b)
 
 
 Files = Mapping[str, bytes]

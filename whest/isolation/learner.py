@@ -12,6 +12,7 @@ from whest.isolation.channel import Message
 from whest.isolation.messages import WorkerFailedError
 from whest.isolation.portable import read_program, write_program
 from whest.isolation.process import Worker, World
+from whest.isolation.wire import PROGRAM
 from whest.learner.contract import LearnerContext, create_learner
 from whest.learner.programs import NAMES, FlatLearner, LearnerError, Programs, flatten_learner, trace_programs
 from whest.learner.size import LARGEST_WRITTEN, program_bytes
@@ -39,7 +40,7 @@ def trace_in_worker(worker: Worker, world: World) -> Sent:
     limit_s = world.limits.setup_timeout_s
     try:
         worker.wait_until_ready()
-        document, arrays = worker.ask({"do": "trace"}, timeout_s=limit_s, largest_arrays=LARGEST_WRITTEN)
+        document, arrays = worker.ask({"do": "trace"}, (), limit_s, LARGEST_WRITTEN, PROGRAM.arrays)
     except WorkerFailedError as error:
         raise explained(error, "tracing the learner", f"setup_timeout_s={limit_s}") from None
     if "failure" in document:

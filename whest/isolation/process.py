@@ -107,12 +107,13 @@ class Worker:
         arrays: Sequence[np.ndarray] = (),
         timeout_s: float | None = None,
         largest_arrays: int | None = None,
+        most_arrays: int = 100,
     ) -> tuple[Message, list[np.ndarray]]:
         """One question and its answer; anything else is a `WorkerFailedError`, and the worker is gone.
 
-        `largest_arrays` bounds an answer with figures; without it the answer may be a program.
+        `largest_arrays` (bytes) and `most_arrays` bound an answer with figures; without it the answer may be a program.
         """
-        bounds = PROGRAM if largest_arrays is None else answer_bounds(largest_arrays)
+        bounds = PROGRAM if largest_arrays is None else answer_bounds(largest_arrays, most_arrays)
         return self._await(time.monotonic(), timeout_s, (message, arrays), bounds)
 
     def _await(

@@ -63,9 +63,9 @@ FROM_HOST = Bounds(2**32, 2**40, 1000, 2**32, 2**32, 2**40, 2**32)
 """What a worker accepts from the process that started it, which it trusts."""
 
 
-def answer_bounds(array_bytes: int) -> Bounds:
+def answer_bounds(array_bytes: int, arrays: int = 100) -> Bounds:
     """For an answer with figures: few names, short texts, and arrays of a known size."""
-    return Bounds(LARGEST_ANSWER, 250_000, 40, 1000, 2**20, array_bytes, 100)
+    return Bounds(LARGEST_ANSWER, 250_000, 40, 1000, 2**20, array_bytes, arrays)
 
 
 class Aside(Protocol):

@@ -23,6 +23,7 @@ from whest.isolation.learner import weighed
 from whest.isolation.messages import WorkerFailedError
 from whest.isolation.process import Worker
 from whest.isolation.protections import in_both
+from whest.isolation.wire import PROGRAM
 from whest.learner.size import LARGEST_WRITTEN
 from whest.tasks.exam.allowance import affordable, steps_by_call
 from whest.tasks.exam.plan import Plan
@@ -91,7 +92,7 @@ class Session:
         try:
             worker.wait_until_ready()
             self._sitting = replace(self._sitting, protections=worker.protections)
-            reply, arrays = worker.ask({}, timeout_s=limit_s, largest_arrays=LARGEST_WRITTEN)
+            reply, arrays = worker.ask({}, (), limit_s, LARGEST_WRITTEN, PROGRAM.arrays)
         except WorkerFailedError as error:
             if error.is_timeout:
                 raise SessionFailedError("TIME", f"tracing took more than setup_timeout_s={limit_s}: killed") from None

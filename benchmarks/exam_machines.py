@@ -1,0 +1,95 @@
+"""Does an exam's training come out the same on other processors? `python benchmarks/exam_machines.py` prints a table.
+
+Other machines are imitated by XLA's flags: they choose the vector instructions that compiled code uses, and how wide it
+prefers its vectors. Equal bits of the trained parameters are the proof; scores are shown beside them.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+MACHINES = {
+    "as it is": "",
+    "AVX2": "--xla_cpu_max_isa=AVX2",
+    "AVX-512, 512 bits": "--xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512",
+    "AVX": "--xla_cpu_max_isa=AVX",
+}
+PIN = "--xla_cpu_max_isa=SSE4_2"
+"""Instructions that every x86-64 processor of the last fifteen years has."""
+
+
+def train(flags: str, seed: int, budget: float, folder: Path) -> tuple[float, str, float]:
+    """The score, a digest of the promoted parameters, and CPU seconds."""
+    words = [f"seed={seed}", f"budget={budget:g}", "tracking=none", "page=false", "provenance=false", "console=json"]
+    command = [
+        sys.executable,
+        "-m",
+        "whest",
+        "experiment=ari",
+        *words,
+        f"hydra.run.dir={folder}",
+        f"outputs_dir={folder}",
+    ]
+    environment = {**os.environ, "XLA_FLAGS": flags}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as run:
+        seconds = _watch(run)
+        assert run.stdout is not None
+        answer = json.loads(run.stdout.read())
+    if answer["score"] is None or answer["exit_code"]:
+        raise SystemExit(f"experiment=ari with XLA_FLAGS='{flags}' failed: {answer['error']}")
+    with np.load(folder / "promoted.npz", allow_pickle=False) as bundle:
+        digest = hashlib.sha256(b"".join(bundle[name].tobytes() for name in sorted(bundle.files))).hexdigest()
+    return float(answer["score"]), digest[:8], seconds
+
+
+def _watch(run: "subprocess.Popen[str]") -> float:
+    """CPU seconds of a process and its descendants, looked at until it ends: a worker's aren't its parent's."""
+    spent: dict[int, float] = {}
+    while run.poll() is None:
+        try:
+            family = [psutil.Process(run.pid), *psutil.Process(run.pid).children(recursive=True)]
+        except psutil.NoSuchProcess:
+            break
+        for process in family:
+            try:
+                times = process.cpu_times()
+                spent[process.pid] = times.user + times.system
+            except psutil.NoSuchProcess:
+                continue
+        time.sleep(0.05)
+    return sum(spent.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--budget", type=float, default=6e11)
+    parser.add_argument("--pinned", action="store_true", help=f"add {PIN} to each machine")
+    options = parser.parse_args()
+    print("| machine | " + " | ".join(f"seed {seed}" for seed in options.seeds) + " | CPU s |")
+    print("|---|" + "---|" * (len(options.seeds) + 1))
+    for name, flags in MACHINES.items():
+        cells, spent = [], 0.0
+        for seed in options.seeds:
+            with tempfile.TemporaryDirectory() as folder:
+                # the last of two equal flags counts
+                chosen = f"{flags} {PIN}" if options.pinned else flags
+                score, digest, seconds = train(chosen.strip(), seed, options.budget, Path(folder) / "run")
+            cells.append(f"{score:g} ({digest})")
+            spent += seconds
+        print(f"| {name} | " + " | ".join(cells) + f" | {spent:.0f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
