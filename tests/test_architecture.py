@@ -17,7 +17,7 @@ PACKAGE = ROOT / "whest"
 FLOORS = """
 schema results document errors files host notation progress limits cost mlp
 config metering truth cases dataset estimator provenance scoring learner isolation
-page report display tracking gallery tasks experiment
+page report display sealed tracking gallery tasks experiment
 starter whestbench checks boards compare sweeps api cli __main__
 """.split()
 """From bottom to top: a module imports only from its own floor or from floors below."""
@@ -148,7 +148,7 @@ def test_tasks_do_not_know_each_other() -> None:
 def test_the_house_is_small_enough_to_walk_through() -> None:
     modules = [path for path in PACKAGE.glob("*.py") if path.name != "__init__.py"]
     packages = [path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
-    assert (len(modules) <= 15, len(packages) <= 22) == (True, True)
+    assert (len(modules) <= 15, len(packages) <= 24) == (True, True)
 
 
 @pytest.mark.parametrize(("files", "libraries"), [(BEFORE_THE_WALLS, ()), (FOR_THE_PEER, PEER_LIBRARIES)])

@@ -24,6 +24,9 @@ MOST_VALUES = 2_000_000
 LARGEST_SOURCE = 2**24
 """Bytes of a file of a submission's code."""
 
+SEALED, LARGEST_SEALED = ".whest", 2**26
+"""How the name of a sealed program ends, and the bytes that such a file may have. It is data and never imported."""
+
 LARGEST_DIRECTORY = 2**20
 """Bytes of a zip archive's directory: some thousand members."""
 

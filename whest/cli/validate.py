@@ -37,6 +37,11 @@ def carry_out_validation(
     if config["task"]["name"] != "whitebox":
         raise ConfigError(f"job=validate is for task=whitebox, not task={config['task']['name']}")
     task = build_task(config, settings, folder, overrides)
+    if task.estimator.is_sealed:
+        raise ConfigError(
+            f"job=validate traces an estimator for several shapes, and {task.estimator.path} is a sealed program: "
+            f"job=inspect path={task.estimator.path} says what it computes"
+        )
     hidden = [settings.outputs, SUITES]
 
     def opened(width: int, depth: int, budget: float) -> Runner:

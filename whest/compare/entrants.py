@@ -10,6 +10,7 @@ from typing import Any
 
 from whest.document import SOURCE, Json, case_key, case_rows, case_score, flatten, protocol_hash
 from whest.errors import ConfigError, WhestError
+from whest.files import SEALED
 from whest.notation import printable
 from whest.provenance.source import read_source_files
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, Answers, read_predictions
@@ -71,13 +72,15 @@ class Choice:
 
 def is_choice(text: str, estimators: Sequence[str]) -> bool:
     name = text.split()[0] if text.split() else ""
-    return name in estimators or name.endswith(".py")
+    return name in estimators or name.endswith((".py", SEALED))
 
 
 def read_choice(text: str) -> Choice:
     """Read `monte_carlo seed=1`: an estimator's name or file, then its knobs."""
     name, *knobs = text.split()
-    chosen = ("estimator=file", f"estimator.path={name}") if name.endswith(".py") else (f"estimator={name}",)
+    files = {".py": "file", SEALED: "sealed"}
+    kind = files.get(Path(name).suffix)
+    chosen = (f"estimator={kind}", f"estimator.path={name}") if kind else (f"estimator={name}",)
     wrong = [word for word in knobs if "=" not in word]
     if wrong:
         raise ConfigError(f"compare.runs has {text!r}: {wrong[0]!r} is not a knob, write knob=value")

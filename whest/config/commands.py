@@ -3,6 +3,8 @@
 import shlex
 from collections.abc import Sequence
 
+from whest.files import SEALED
+
 COMMAND = ("python", "-m", "whest")
 
 STORE = ("outputs_dir", "tracking")
@@ -10,6 +12,9 @@ STORE = ("outputs_dir", "tracking")
 
 IDLE = ("job", "show_mlps", "resume", "name", "notes", "tags")
 """Keys, or groups of keys, that say nothing about the data and the rules."""
+
+FILES = ("file", "sealed")
+"""Choices of an estimator that are a file of the user's."""
 
 SPECIAL = frozenset(" ,'\"[]{}()$\\")
 """Characters that need quotes inside `compare.runs=[…]`, which takes no nested ones."""
@@ -45,10 +50,10 @@ def compare_command(command: str, name: str, mode: str) -> str | None:
 def _entrant(chosen: Sequence[str], name: str) -> str | None:
     """`monte_carlo seed=1`: an estimator and its knobs, as `compare.runs` takes them."""
     values = {_key(word): word.partition("=")[2] for word in chosen}
-    first = values.get("estimator.path", "") if values.get("estimator") == "file" else values.get("estimator", name)
+    first = values.get("estimator.path", "") if values.get("estimator") in FILES else values.get("estimator", name)
     knobs = [word.replace("estimator.", "", 1) for word in chosen if _key(word) not in ("estimator", "estimator.path")]
     is_plain = all(not SPECIAL & set(text) for text in (first, *knobs)) and not any(w[0] == "~" for w in chosen)
-    if not first or not is_plain or (values.get("estimator") == "file" and not first.endswith(".py")):
+    if not first or not is_plain or (values.get("estimator") in FILES and not first.endswith((".py", SEALED))):
         return None
     return " ".join([first, *knobs])
 

@@ -36,5 +36,7 @@ JOBS = {
     "import": Job("whest.cli.import_reports:import_reports", "WhestBench reports as MLflow runs"),
     "init": Job("whest.cli.init:start", "an estimator of your own to start from"),
     "validate": Job("whest.cli.validate:validate", "does an estimator keep the contract", keeps_folder=True),
+    "seal": Job("whest.cli.seal:seal", "an estimator or a learner as one file of data, to be scored without its code"),
+    "inspect": Job("whest.cli.inspect:inspect", "what a sealed program computes and carries"),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from whest.config.jobs import JOBS
 from whest.errors import ConfigError
+from whest.files import SEALED
 
 VALUED_FLAGS = frozenset(
     "--config-dir -cd --config-path -cp --config-name -cn --cfg -c --package -p --info -i --experimental-rerun".split()
 )
 """Flags whose value is a word of its own."""
 
-OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs")
+OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal")
 """Nodes of the config that only the job of the same name reads."""
 
 FREE_TEXT = ("name", "notes")
@@ -67,7 +68,8 @@ def _estimator(word: str) -> list[str]:
             f"{word} mixes files and choices: sweep over files alone, or compare them, "
             f"job=compare 'compare.runs=[{value}]'"
         )
-    return ["estimator=file", f"estimator.path={','.join(map(_quoted, map(_file_of, places)))}"]
+    choice = "sealed" if all(place.endswith(SEALED) for place in places) else "file"
+    return [f"estimator={choice}", f"estimator.path={','.join(map(_quoted, map(_file_of, places)))}"]
 
 
 def _free_text(word: str) -> str:
@@ -81,7 +83,7 @@ def _free_text(word: str) -> str:
 
 
 def _is_place(value: str) -> bool:
-    return value.endswith(".py") or "/" in value
+    return value.endswith((".py", SEALED)) or "/" in value
 
 
 def _file_of(place: str) -> str:

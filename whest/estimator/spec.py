@@ -22,7 +22,7 @@ from whest.estimator.bundled import know_bundled
 from whest.estimator.contract import Estimator
 from whest.estimator.former import refuse_former_api
 from whest.estimator.peer import PeerPython, find_peer
-from whest.files import LARGEST_SOURCE, TooLargeError, read_bounded
+from whest.files import LARGEST_SEALED, LARGEST_SOURCE, SEALED, TooLargeError, read_bounded
 from whest.host import ESTIMATORS
 from whest.metering.walk import METER_VERSION
 
@@ -55,6 +55,11 @@ class EstimatorSpec:
         return self.source.resolve().is_relative_to(ESTIMATORS.resolve())
 
     @property
+    def is_sealed(self) -> bool:
+        """Whether it is a program as data, which `whest.sealed` reads."""
+        return self.path is not None and self.path.suffix == SEALED
+
+    @property
     def is_trusted(self) -> bool:
         """Whether it may run in this process."""
         return self.is_bundled
@@ -83,7 +88,8 @@ class EstimatorSpec:
         """The hash of the file, or of all files of a folder."""
         if self.path is not None and self.path.is_dir():
             return _folder_sha256(self.path)
-        return hashlib.sha256(read_source(self.source)).hexdigest() if self.source else None
+        most = LARGEST_SEALED if self.is_sealed else LARGEST_SOURCE
+        return hashlib.sha256(read_source(self.source, most)).hexdigest() if self.source else None
 
     @property
     def submission_dir(self) -> str | None:
@@ -100,6 +106,8 @@ class EstimatorSpec:
         return estimator
 
     def _load_class(self) -> type:
+        if self.is_sealed:
+            raise ConfigError(f"estimator.path={self.path} is a sealed program: it has no Python to import")
         if self.path is not None:
             module, name = _import_file(self.path), "Estimator"
         else:
@@ -140,8 +148,12 @@ def estimator_spec(node: Mapping[str, Any]) -> EstimatorSpec:
         raise ConfigError(f"estimator._target_={target} must be the path of a class, package.module.Class")
     if path is not None:
         check_file(Path(path))
-        refuse_former_api(Path(path), read_source(Path(path)))
     spec = EstimatorSpec(name, mode, target, Path(path).resolve() if path else None, knobs)
+    if path is not None and not spec.is_sealed:
+        refuse_former_api(Path(path), read_source(Path(path)))
+    if spec.is_sealed and (mode != "traced" or knobs):
+        odd = f"estimator.mode={mode}" if mode != "traced" else f"estimator.{next(iter(knobs))}"
+        raise ConfigError(f"{odd} has no effect on the sealed program {path}, which is fixed: leave it out")
     if target is not None and spec.source is None:
         raise ConfigError(f"estimator._target_={target}: no module {target.rpartition('.')[0]!r} can be imported")
     return spec
@@ -167,10 +179,10 @@ def _peer_spec(node: dict[str, Any]) -> EstimatorSpec:
     return EstimatorSpec(name, "flopscope", None, place, vars(knobs), find_peer(python))
 
 
-def read_source(path: Path) -> bytes:
+def read_source(path: Path, most: int = LARGEST_SOURCE) -> bytes:
     """A file of a submission. A huge one, a pipe or a device must not stop or fill this process."""
     try:
-        return read_bounded(path, LARGEST_SOURCE)
+        return read_bounded(path, most)
     except TooLargeError as error:
         raise ConfigError(f"estimator.path: {path} can't be used, {error}: keep tables out of the code") from None
     except OSError as error:

@@ -15,7 +15,7 @@ import numpy as np
 
 from .wire import FROM_HOST, Bounds, ChannelClosedError, DeadlineError, Message, Pipe, RefusedError, Watch, frame
 
-__all__ = ["DTYPES", "Channel", "ChannelClosedError", "DeadlineError", "Message", "RefusedError"]
+__all__ = ["DTYPES", "Channel", "ChannelClosedError", "DeadlineError", "Message", "RefusedError", "read_frame"]
 
 MOST_DIMENSIONS = 32
 
@@ -70,7 +70,7 @@ class Channel(Pipe):
         bounds: Bounds = FROM_HOST,
     ) -> tuple[Message, list[np.ndarray]]:
         """The next message. `watch` is called every tick while waiting and may raise to stop."""
-        message, shapes = _read_header(self.read_header(bounds, deadline, watch, tick_s), bounds)
+        message, shapes = read_frame(self.read_header(bounds, deadline, watch, tick_s), bounds)
         sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in shapes]
         if sum(sizes) > bounds.array_bytes:
             raise RefusedError(f"arrays of {sum(sizes)} bytes are more than is allowed ({bounds.array_bytes})")
@@ -80,7 +80,7 @@ class Channel(Pipe):
         ]
 
 
-def _read_header(header: Any, bounds: Bounds) -> tuple[Message, list[tuple[np.dtype, tuple[int, ...]]]]:
+def read_frame(header: Any, bounds: Bounds) -> tuple[Message, list[tuple[np.dtype, tuple[int, ...]]]]:
     try:
         message, entries = header["message"], header["arrays"]
         if not isinstance(message, dict) or not isinstance(entries, list) or len(entries) > bounds.arrays:

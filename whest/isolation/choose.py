@@ -13,6 +13,7 @@ from typing import Any, Literal
 from whest.errors import ConfigError, UnprotectedError
 from whest.estimator.contract import SetupContext
 from whest.estimator.spec import EstimatorSpec
+from whest.isolation.messages import Traced
 from whest.isolation.protections import Name, Protections, status_of
 from whest.isolation.runner import InProcessRunner, Runner
 from whest.limits import WorkerLimits
@@ -29,7 +30,7 @@ class Isolation:
     """Protections that a stranger's code must have. Part of the protocol; a run without one of them ends."""
 
     def is_process(self, spec: EstimatorSpec) -> bool:
-        if spec.peer is not None:
+        if spec.peer is not None or spec.is_sealed:
             return True
         if self.kind == "auto":
             return not spec.is_trusted and not (_is_interactive() and not self.require)
@@ -38,6 +39,10 @@ class Isolation:
     def refuse_unfit(self, spec: EstimatorSpec) -> None:
         if spec.peer is not None and self.kind == "none":
             raise ConfigError("isolation=none: estimator=whestbench runs in an interpreter of its own, leave that out")
+        if spec.is_sealed and self.kind == "none":
+            raise ConfigError(
+                f"isolation=none: estimator={spec.name} is a sealed program, which runs in a worker; leave it out"
+            )
         if self.require and not spec.is_trusted and not self.is_process(spec):
             raise UnprotectedError(
                 f"estimator={spec.name} would run in this process, without isolation.require="
@@ -67,7 +72,9 @@ def open_runner(
     limits: WorkerLimits,
     hidden: Sequence[Path],
     cache: Path,
+    sealed: Traced | None = None,
 ) -> Runner:
+    """`sealed` is the program of a sealed estimator, which is not traced again."""
     if not isolation.is_process(spec):
         return InProcessRunner(spec, context)
     from whest.isolation.eager import EagerProcessRunner  # a trusted estimator needs no worker
@@ -80,11 +87,11 @@ def open_runner(
     world = World(spec, context, limits, names, cache, isolation.required_of(spec))
     if spec.peer is not None:
         return PeerRunner(world, isolation.fresh)
-    return EagerProcessRunner(world, isolation.fresh) if spec.mode == "eager" else TracedProcessRunner(world)
+    return EagerProcessRunner(world, isolation.fresh) if spec.mode == "eager" else TracedProcessRunner(world, sealed)
 
 
 def _refuse_among_answers(hidden: Sequence[Path], spec: EstimatorSpec) -> None:
-    """An estimator that lives among the answers could not be kept from them."""
+    """An estimator that lives among the answers could not be kept from them. A sealed program is never in the room."""
     for path in hidden:
-        if spec.source is not None and spec.source.resolve().is_relative_to(path.resolve()):
+        if spec.source is not None and not spec.is_sealed and spec.source.resolve().is_relative_to(path.resolve()):
             raise ConfigError(f"estimator.path={spec.source} lies in {path}, which holds answers: move it elsewhere")

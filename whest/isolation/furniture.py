@@ -60,7 +60,7 @@ def devices(platforms: str) -> list[str]:
 
 def own_folder(spec: EstimatorSpec) -> Path | None:
     """The folder of the estimator's file, or of the whole package that it is a part of."""
-    if spec.source is None or spec.is_bundled:
+    if spec.source is None or spec.is_bundled or spec.is_sealed:
         return None
     if spec.target is None:
         return spec.source.parent

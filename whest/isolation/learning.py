@@ -19,8 +19,8 @@ from whest.cases.prequential import Origin
 from whest.errors import WhestError
 from whest.estimator.spec import EstimatorSpec
 from whest.isolation.channel import Message
-from whest.isolation.learner import Sent, WorkerContext, explained, read_flat, told_context, trace_in_worker
-from whest.isolation.messages import Answer, Arrays, WorkerFailedError, read_cost, write_cost
+from whest.isolation.learner import Sent, WorkerContext, explained, read_flat, told_context, trace_in_worker, weighed
+from whest.isolation.messages import Answer, Arrays, Traced, WorkerFailedError, read_cost, write_cost
 from whest.isolation.process import Worker, World
 from whest.isolation.protections import in_both
 from whest.learner.contract import N_BYTES, LearnerContext
@@ -45,15 +45,23 @@ def open_learner(
     hidden: Sequence[Path],
     cache: Path,
     require: tuple[str, ...] = (),
+    sealed: Traced | None = None,
 ) -> Iterator[tuple["WorkerEngine", Origin]]:
-    """Trace a stranger's learner in one worker; when that is gone, run its programs in another."""
+    """Trace a stranger's learner in one worker; when that is gone, run its programs in another.
+
+    A sealed learner was traced before, so it has the second worker alone.
+    """
     names = tuple(str(path) for path in hidden)
     world = World(spec, WorkerContext(**asdict(context)), limits, names, cache, require)
-    with closing(Worker("learner", world)) as tracer:
-        sent = trace_in_worker(tracer, world)
+    if sealed is None:
+        with closing(Worker("learner", world)) as tracer:
+            sent = trace_in_worker(tracer, world)
+    else:
+        sent = Sent(*sealed, weighed(*sealed))
     with closing(Worker("learn", world)) as runner:
         engine = WorkerEngine(runner, world, sent)
-        yield engine, Origin(sent.n_bytes, in_both(tracer.protections, runner.protections))
+        found = runner.protections if sealed is not None else in_both(tracer.protections, runner.protections)
+        yield engine, Origin(sent.n_bytes, found)
 
 
 class WorkerEngine:

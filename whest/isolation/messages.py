@@ -108,6 +108,9 @@ Arrays = Sequence[np.ndarray]
 
 Answer = tuple[Message, list[np.ndarray]]
 
+Traced = tuple[Message, list[np.ndarray]]
+"""Programs as a worker that traced sends them: a message and the arrays beside it."""
+
 
 def write_spec(spec: EstimatorSpec) -> Message:
     return {**asdict(spec), "path": str(spec.path) if spec.path else None, "knobs": dict(spec.knobs)}

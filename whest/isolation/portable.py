@@ -245,7 +245,12 @@ class _Reader:
             return internals.run_while(self._inner(params["test"]), self._inner(params["body"]), inputs, *counts)
         if name == "switch":
             return self._switch(inputs, params)
-        return internals.bind(name, inputs, {key: self._value(value) for key, value in params.items()})
+        told = {key: self._value(value) for key, value in params.items()}
+        if name == "convert_element_type" and isinstance(inputs[0], bool | int | float | complex):
+            # JAX folds this where it stands, and then it has no price. Where the author's program has it, it was
+            # passed to a function, which is called here again.
+            return list(jax.jit(lambda number: internals.bind(name, [number], told))(*inputs))
+        return internals.bind(name, inputs, told)
 
     def _switch(self, inputs: list[Any], params: Mapping[str, Json]) -> list[Any]:
         match params["branches"]:
@@ -301,7 +306,7 @@ class _Reader:
         raise ForeignProgramError(f"the program has a parameter of an unknown kind, {str(value)[:100]}")
 
     def _closed(self, program: Json) -> ClosedJaxpr:
-        return jax.make_jaxpr(self.function(program))(*map(_read_aval, program["shapes"]))
+        return jax.make_jaxpr(self.function(program))(*map(read_aval, program["shapes"]))
 
 
 def _read_dtype(name: str) -> np.dtype:
@@ -326,12 +331,12 @@ def _counts(n_operands: int, *counts: Json) -> list[int]:
 
 def _check_shapes(descriptions: Sequence[Json], args: Sequence[Any]) -> None:
     for description, arg in zip(descriptions, args, strict=True):
-        declared, given = _read_aval(description), jax.typeof(arg)
+        declared, given = read_aval(description), jax.typeof(arg)
         if (declared.shape, declared.dtype) != (given.shape, given.dtype):
             raise ForeignProgramError(f"a part of the program declares {declared} and is given {given}")
 
 
-def _read_aval(description: Json) -> Any:
+def read_aval(description: Json) -> Any:
     shape, dtype, detail = description
     if not all(type(n) is int and 0 <= n < 2**40 for n in shape) or len(shape) > 32:
         raise ForeignProgramError(f"the program has an input of shape {str(shape)[:100]}")

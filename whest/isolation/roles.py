@@ -65,6 +65,11 @@ def evaluator(start: Message) -> Role:
     return answer
 
 
+def sealed_evaluator(start: Message) -> Role:
+    """The same behind walls, for a program that came in a file; there no compiled programs are kept."""
+    return evaluator({**start, "cache": None})
+
+
 def eager_estimator(start: Message) -> Role:
     """Runs the estimator itself, operation by operation."""
     spec, context = read_spec(start["spec"]), SetupContext(**start["context"])
@@ -110,9 +115,19 @@ def learner_runner(start: Message) -> Role:
     return learning_answers(start["context"])
 
 
+def lister(start: Message) -> Role:
+    """Lists programs that came as plain data; it runs none of them."""
+    from whest.isolation.listing import listing_answers
+
+    prepare_precision(None)
+    return listing_answers
+
+
 ROLES: dict[str, Callable[[Message], Role]] = {
     "trace": tracer,
     "evaluate": evaluator,
+    "sealed": sealed_evaluator,
+    "list": lister,
     "eager": eager_estimator,
     "learner": learner_tracer,
     "learn": learner_runner,

@@ -4,13 +4,11 @@ import time
 from dataclasses import replace
 from typing import NoReturn
 
-import numpy as np
-
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Timing
 from whest.errors import UnprotectedError
-from whest.isolation.channel import Message
 from whest.isolation.messages import (
+    Traced,
     WorkerFailedError,
     largest_answer,
     read_cost,
@@ -28,11 +26,14 @@ GRACE_S = 1.0
 
 
 class TracedProcessRunner:
-    """One worker traces the estimator, another meters and runs what was traced."""
+    """One worker traces the estimator, another meters and runs what was traced.
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-        self._program: tuple[Message, list[np.ndarray]] | None = None
+    A sealed program was traced before: one worker, behind walls, meters and runs it.
+    """
+
+    def __init__(self, world: World, sealed: Traced | None = None) -> None:
+        self._world, self._role = world, "evaluate" if sealed is None else "sealed"
+        self._program = sealed
         self._verdict: Failure | None = None
         """A failure that holds for every MLP."""
         self._evaluator: Worker | None = None
@@ -75,7 +76,7 @@ class TracedProcessRunner:
         if self._evaluator is not None:
             return
         started, self._output = time.monotonic(), ""
-        self._evaluator = Worker("evaluate", self._world)
+        self._evaluator = Worker(self._role, self._world)
         if self._program is None:
             self._output = self._trace(self._evaluator)
         self._load(self._evaluator)
@@ -141,9 +142,10 @@ class TracedProcessRunner:
         assert self._program is not None
         document, constants = self._program
         evaluator.wait_until_ready()
+        self.protections = self.protections or evaluator.protections
         timeout_s = self._world.limits.setup_timeout_s
         try:
-            reply, _ = evaluator.ask({**document, "do": "load"}, constants, timeout_s=timeout_s)
+            reply, _ = evaluator.ask({"program": document.get("program"), "do": "load"}, constants, timeout_s=timeout_s)
         except WorkerFailedError as error:
             if error.is_timeout:
                 self._fail_all(Failure("SETUP_TIMEOUT", f"compiling took more than {timeout_s} s: killed"))

@@ -1,8 +1,10 @@
 """The other process: where an estimator is traced, where its program is run, or where it runs eagerly.
 
-Three roles, each a loop that answers messages until its pipe closes:
+Roles, each a loop that answers messages until its pipe closes:
   trace     imports the estimator, sets it up, traces `predict` and sends the program as plain data. Untrusted.
   evaluate  never imports an estimator: meters, compiles and runs a program it was sent. Trusted code.
+  sealed    the same behind walls, for a program that came in a file. Trusted code.
+  list      says what a program consists of, behind walls. Trusted code.
   eager     imports the estimator and runs it on the weights it is sent, metering from within. Untrusted.
 
 The launcher has raised the walls before this file is imported.

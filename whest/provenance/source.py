@@ -27,6 +27,8 @@ def source_files(spec: EstimatorSpec) -> dict[str, Path]:
     if spec.path is not None and spec.path.is_dir():
         found = (path for path in sorted(spec.path.rglob("*")) if path.suffix != ".pyc" and _is_inside(path, spec.path))
         return {path.relative_to(spec.path).as_posix(): path for path in found}
+    if spec.is_sealed:
+        return {entry.name: entry}
     if spec.is_bundled:  # it imports from whest's own packages, which the code version names
         return {entry.name: entry}
     return {path.relative_to(entry.parent).as_posix(): path for path in with_neighbours(entry)}

@@ -14,8 +14,12 @@ from whest.errors import ConfigError
 from whest.estimator.spec import EstimatorSpec, estimator_spec
 from whest.isolation.choose import Isolation
 from whest.isolation.furniture import furniture
+from whest.isolation.messages import Traced
 from whest.learner.contract import LearnerContext, create_learner, step_cost
 from whest.limits import Limits, WorkerLimits
+from whest.sealed.container import Entry
+from whest.sealed.purpose import Purpose
+from whest.sealed.sealed import open_sealed
 from whest.tasks.exam.allowance import Seconds, WallClock
 from whest.tasks.exam.material import ExamData, Material
 from whest.tasks.exam.plan import Plan
@@ -43,10 +47,12 @@ class ExamOptions:
 
 def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequence[str]) -> Exam:
     options: ExamOptions = build_target(ExamOptions, config["task"], "task")
-    recipe: Recipe = build_target(Recipe, options.recipe, "task.recipe")
+    spec = estimator_spec(config["estimator"])
+    sealed = _sealed(spec, int(settings.budget), options.recipe, overrides)
+    node = options.recipe if sealed is None else sealed[0].recipe
+    recipe: Recipe = build_target(Recipe, node, "task.recipe")
     _refuse_bad_recipe(options, recipe)
     material = _load_material(config)
-    spec = estimator_spec(config["estimator"])
     refuse_exam_in_room(material.exam_path, furniture(spec))
     seed = secrets.randbits(31) if settings.seed is None else settings.seed
     context = LearnerContext(int(settings.budget), recipe.row_length, ENDLESS, seed)
@@ -66,10 +72,29 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         seed=seed,
         cache=settings.outputs / "cache" / "xla",
         require=isolation.require,
+        sealed=None if sealed is None else sealed[1],
     )
     limits = Limits(settings.budget, 0.0, settings.wall_time_limit_s, None)
     reveal = material.is_demo if options.reveal is None else options.reveal
     return Exam(plan, limits, folder, reveal)
+
+
+def _sealed(
+    spec: EstimatorSpec, budget: int, recipe: dict[str, Any], overrides: Sequence[str]
+) -> tuple[Entry, Traced] | None:
+    """A sealed learner's entry for exams of this budget, which has its own recipe."""
+    if not spec.is_sealed or spec.path is None:
+        return None
+    typed = [word for word in overrides if word.lstrip("+").startswith("task.recipe")]
+    if typed:
+        raise ConfigError(f"{typed[0]} has no effect: {spec.path} is sealed with its recipe, leave the word out")
+    file = open_sealed(spec.path)
+    rows = [entry.purpose.row_length for entry in file.header.entries if entry.purpose.task == "exam"]
+    wanted = Purpose("exam", budget, row_length=rows[0] if rows else recipe.get("row_length"))
+    entry = file.entry(wanted, f"estimator.path={spec.path}")
+    if entry.recipe is None or entry.recipe.get("row_length") != entry.purpose.row_length:
+        raise ConfigError(f"estimator.path={spec.path} has no recipe that fits its programs: seal it again")
+    return entry, file.programs(entry)
 
 
 def _load_material(config: Node) -> Material:

@@ -7,7 +7,7 @@ from typing import Any
 
 from whest.estimator.spec import EstimatorSpec
 from whest.isolation.furniture import devices, furniture, importable, own_folder, private_entries
-from whest.isolation.messages import write_spec
+from whest.isolation.messages import Traced, write_spec
 from whest.isolation.process import Launch, Room, bare_environment, chosen_platforms
 from whest.learner.contract import LearnerContext
 from whest.limits import WorkerLimits
@@ -40,6 +40,8 @@ class Plan:
     """The folder of compiled programs."""
     require: tuple[str, ...] = ()
     """Protections that a stranger's learner must have."""
+    sealed: Traced | None = None
+    """The programs of a sealed learner."""
 
     @property
     def world(self) -> "ExamWorld":

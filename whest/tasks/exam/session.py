@@ -20,7 +20,7 @@ from whest.cost import Cost
 from whest.errors import WhestError
 from whest.isolation.channel import Message
 from whest.isolation.learner import weighed
-from whest.isolation.messages import WorkerFailedError
+from whest.isolation.messages import Traced, WorkerFailedError
 from whest.isolation.process import Worker
 from whest.isolation.protections import in_both
 from whest.isolation.wire import PROGRAM
@@ -86,7 +86,16 @@ class Session:
         reason = f"recipe.promote={self._plan.recipe.promote} promoted none of {self._count(Candidate)} candidates"
         return replace(sitting, failure=sitting.failure or ExamFailure("NOTHING_PROMOTED", reason))
 
-    def _trace(self) -> tuple[Message, list[np.ndarray]]:
+    def _trace(self) -> Traced:
+        """The learner's programs. A sealed learner brings them along."""
+        reply, arrays = self._traced() if self._plan.sealed is None else self._plan.sealed
+        try:
+            self._sitting = replace(self._sitting, program_bytes=weighed(reply, arrays))
+        except WhestError as error:
+            raise SessionFailedError("LEARNER_ERROR", str(error)) from None
+        return reply, arrays
+
+    def _traced(self) -> Traced:
         limit_s = self._plan.worker_limits.setup_timeout_s
         worker = Worker("trace", self._plan.world)
         try:
@@ -102,10 +111,6 @@ class Session:
             worker.close()
         if "failure" in reply:
             raise SessionFailedError("LEARNER_ERROR", str(reply["failure"]), str(reply.get("traceback")))
-        try:
-            self._sitting = replace(self._sitting, program_bytes=weighed(reply, arrays))
-        except WhestError as error:
-            raise SessionFailedError("LEARNER_ERROR", str(error)) from None
         return reply, arrays
 
     def _ask(
@@ -127,7 +132,9 @@ class Session:
 
     def _train(self, trainer: Worker, programs: Message, constants: list[np.ndarray]) -> None:
         trainer.wait_until_ready()
-        both = in_both(self._sitting.protections, trainer.protections)
+        both = trainer.protections
+        if self._plan.sealed is None:
+            both = in_both(self._sitting.protections, both)
         text = np.frombuffer(self._plan.material.text, np.uint8)
         message: Message = {"do": "load", "programs": programs}
         limit_s = self._plan.worker_limits.setup_timeout_s

@@ -14,6 +14,8 @@ from whest.estimator.spec import estimator_spec
 from whest.isolation.choose import Isolation
 from whest.learner.contract import LearnerContext, create_learner
 from whest.limits import Limits, WorkerLimits
+from whest.sealed.purpose import Purpose
+from whest.sealed.sealed import sealed_programs
 from whest.tasks.prequential.task import Prequential, is_reference
 from whest.tasks.prequential.text import Text
 
@@ -52,6 +54,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         create_learner(estimator, context)  # finds a wrong knob, or an estimator that is no learner, before any work
     isolation: Isolation = build_target(Isolation, config["isolation"], "isolation")
     isolation.refuse_unfit(estimator)
+    purpose = Purpose("prequential", context.flop_budget, row_length=context.row_length, n_bytes=context.n_bytes)
     return Prequential(
         text=text,
         estimator=estimator,
@@ -61,4 +64,5 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
         bad_batch_charge=float(config["scoring"]["bad_batch_charge"]),
         outputs=settings.outputs,
+        sealed=sealed_programs(estimator, purpose),
     )

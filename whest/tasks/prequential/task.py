@@ -17,7 +17,7 @@ from whest.estimator.spec import EstimatorSpec
 from whest.isolation.choose import Isolation, describe_protection
 from whest.isolation.learner import read_flat, written_programs
 from whest.isolation.learning import open_learner
-from whest.isolation.messages import WorkerFailedError
+from whest.isolation.messages import Traced, WorkerFailedError
 from whest.learner.contract import LearnerContext, create_learner
 from whest.learner.engine import TracedEngine
 from whest.learner.programs import flatten_learner, trace_programs
@@ -52,6 +52,8 @@ class Prequential:
     worker_limits: WorkerLimits
     bad_batch_charge: float
     outputs: Path
+    sealed: Traced | None = None
+    """The programs of a sealed learner."""
 
     @property
     def require(self) -> tuple[str, ...]:
@@ -135,7 +137,9 @@ class Prequential:
             hidden = [self.outputs, *([Path(self.text.path)] if self.text.path else [])]
             cache = self.outputs / "cache" / "xla"
             required = self.isolation.required_of(self.estimator)
-            opened = open_learner(self.estimator, self.context, self.worker_limits, hidden, cache, required)
+            opened = open_learner(
+                self.estimator, self.context, self.worker_limits, hidden, cache, required, self.sealed
+            )
             with opened as (engine, origin):
                 yield engine, origin
         elif is_reference(self.estimator):

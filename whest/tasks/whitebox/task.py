@@ -17,6 +17,7 @@ from whest.errors import JobFailedError
 from whest.estimator.contract import SetupContext
 from whest.estimator.spec import EstimatorSpec
 from whest.isolation.choose import Isolation, describe_protection, open_runner
+from whest.isolation.messages import Traced
 from whest.isolation.runner import Runner
 from whest.limits import Limits, WorkerLimits
 from whest.mlp import MLP
@@ -50,6 +51,8 @@ class Whitebox:
     worker_limits: WorkerLimits
     cache: TruthCache
     outputs: Path
+    sealed: Traced | None = None
+    """The program of a sealed estimator."""
 
     @property
     def require(self) -> tuple[str, ...]:
@@ -118,7 +121,9 @@ class Whitebox:
     def _runner(self) -> Runner:
         hidden = [self.outputs, SUITES, *self.dataset.hidden]
         compiled = self.outputs / "cache" / "xla"
-        return open_runner(self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled)
+        return open_runner(
+            self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled, self.sealed
+        )
 
     def _truth(self, row: Row, mlp: MLP, failure: Failure | None, progress: Progress) -> tuple[Truth, float | None]:
         """The truth and the seconds it took: from the dataset, from the cache (both None), or drawn now."""
