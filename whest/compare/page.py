@@ -1,7 +1,7 @@
 """A comparison's page: the verdict, the ratios with their intervals, and the scores of every case."""
 
 from whest.compare.comparison import Comparison, Pair
-from whest.compare.view import PAIR_COLUMNS, SPLIT_COLUMNS, pair_rows, split_row
+from whest.compare.view import PAIR_COLUMNS, SPLIT_COLUMNS, pair_rows, power_notes, split_row
 from whest.notation import figure
 from whest.page import (
     Axis,
@@ -17,14 +17,14 @@ from whest.page import (
     Table,
     Text,
 )
-from whest.page.blocks import COLOURS
+from whest.page.blocks import COLOURS, Tone
 
 
 def comparison_page(comparison: Comparison, command: str) -> Page:
     first = comparison.pairs[0]
     name, level = comparison.sides[0].name, f"{100 * first.paired.confidence:.3g} %"
     blocks: list[Block] = [
-        Headline("verdict", first.verdict, tone="good" if first.paired.is_resolved else "warn"),
+        _headline(first),
         *[Text(pair.verdict) for pair in comparison.pairs[1:]],
         *_ratios(comparison),
         _case_chart(comparison),
@@ -39,9 +39,17 @@ def comparison_page(comparison: Comparison, command: str) -> Page:
     if comparison.splits:
         rows = [split_row(split) for split in comparison.splits]
         blocks.append(Table(SPLIT_COLUMNS, rows, "Bias, and the noise that averages out over seeds"))
-    blocks += [Text(note) for note in comparison.notes]
+    blocks += [Text(note) for note in (*power_notes(comparison), *comparison.notes)]
     blocks.append(Code(command, "The command that repeats it."))
     return Page(" against ".join(s.name for s in comparison.sides), comparison.title, blocks, kind="comparison")
+
+
+def _headline(pair: Pair) -> Headline:
+    """The verdict in large letters. What limits it, or the interval of a decision, stands below."""
+    cut = ": the " if pair.decision is not None else "; "
+    value, _, note = pair.verdict.partition(cut)
+    tone: Tone = "good" if pair.is_resolved else "warn"
+    return Headline("verdict", value, (cut.lstrip(":; ") + note) if note else "", tone)
 
 
 def _ratios(comparison: Comparison) -> list[Block]:
@@ -55,10 +63,10 @@ def _ratios(comparison: Comparison) -> list[Block]:
 
 
 def _ratio(pair: Pair) -> Interval:
-    ratio, interval = pair.paired.ratio or 0.0, pair.paired.ratio_interval
+    ratio, interval = pair.paired.ratio or 0.0, pair.fixed and pair.fixed.ratio_interval
     low, high = (interval.low, interval.high) if interval else (ratio, ratio)
     text = f"{figure(ratio)}, from {figure(low)} to {figure(high)}" if interval else f"{figure(ratio)}, no interval"
-    return Interval(pair.b.name, ratio, low, high, text, "accent" if pair.paired.is_resolved else "muted")
+    return Interval(pair.b.name, ratio, low, high, text, "accent" if pair.is_resolved else "muted")
 
 
 def _case_chart(comparison: Comparison) -> Chart:

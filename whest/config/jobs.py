@@ -28,6 +28,7 @@ JOBS = {
     "log": Job("whest.cli.log:log", "store an older run in MLflow, if no server answered then"),
     "reproduce": Job("whest.cli.reproduce:reproduce", "run a recorded run again: is it the same?", keeps_folder=True),
     "runs": Job("whest.cli.runs:show", "list the last runs, and the best of each protocol"),
+    "champion": Job("whest.cli.champion:champion", "the best run of each protocol; run=… challenges it"),
     "gallery": Job("whest.cli.gallery:show", "one page over all runs, sweeps, comparisons and boards"),
     "ui": Job("whest.cli.ui:serve", "open MLflow on the runs so far"),
     "list": Job("whest.cli.catalogue:show", "list jobs, choices, suites and caches"),
@@ -35,5 +36,6 @@ JOBS = {
     "import": Job("whest.cli.import_reports:import_reports", "WhestBench reports as MLflow runs"),
     "init": Job("whest.cli.init:start", "an estimator of your own to start from"),
     "validate": Job("whest.cli.validate:validate", "does an estimator keep the contract", keeps_folder=True),
+    "watch": Job("whest.cli.watch:watch", "score a file on a few MLPs after every save"),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }

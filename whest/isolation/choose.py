@@ -16,6 +16,7 @@ from whest.estimator.spec import EstimatorSpec
 from whest.isolation.protections import Name, Protections, status_of
 from whest.isolation.runner import InProcessRunner, Runner
 from whest.limits import WorkerLimits
+from whest.metering.lists import DEFAULT, PriceList
 
 
 @dataclass(frozen=True)
@@ -67,23 +68,24 @@ def open_runner(
     limits: WorkerLimits,
     hidden: Sequence[Path],
     cache: Path,
+    prices: PriceList = DEFAULT,
 ) -> Runner:
     if not isolation.is_process(spec):
-        return InProcessRunner(spec, context)
+        return InProcessRunner(spec, context, prices)
     from whest.isolation.eager import EagerProcessRunner  # a trusted estimator needs no worker
     from whest.isolation.peer import PeerRunner
     from whest.isolation.process import World
     from whest.isolation.traced import TracedProcessRunner
 
-    _refuse_among_answers(hidden, spec)
+    refuse_among_answers(hidden, spec)
     names = tuple(str(path) for path in hidden)
-    world = World(spec, context, limits, names, cache, isolation.required_of(spec))
+    world = World(spec, context, limits, names, cache, isolation.required_of(spec), prices)
     if spec.peer is not None:
         return PeerRunner(world, isolation.fresh)
     return EagerProcessRunner(world, isolation.fresh) if spec.mode == "eager" else TracedProcessRunner(world)
 
 
-def _refuse_among_answers(hidden: Sequence[Path], spec: EstimatorSpec) -> None:
+def refuse_among_answers(hidden: Sequence[Path], spec: EstimatorSpec) -> None:
     """An estimator that lives among the answers could not be kept from them."""
     for path in hidden:
         if spec.source is not None and spec.source.resolve().is_relative_to(path.resolve()):

@@ -12,6 +12,7 @@ from whest.estimator.contract import SetupContext
 from whest.estimator.spec import estimator_spec
 from whest.isolation.choose import Isolation
 from whest.limits import Limits, WorkerLimits
+from whest.metering.lists import DEFAULT
 from whest.tasks.whitebox.task import Whitebox
 from whest.truth.cache import TruthCache
 from whest.truth.truth import refuse_idle_truth, refuse_two_aims
@@ -39,6 +40,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
             )
     isolation = build_target(Isolation, config["isolation"], "isolation")
     isolation.refuse_unfit(estimator)
+    refuse_unfit_prices(settings.meter, estimator.mode)
     if settings.memory_limit_mb is not None and not isolation.is_process(estimator):
         raise ConfigError(
             f"memory_limit_mb={settings.memory_limit_mb:g} works only for a worker: add isolation=process"
@@ -63,4 +65,11 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
         cache=TruthCache(settings.outputs / "cache" / "truth"),
         outputs=settings.outputs,
+        prices=settings.meter,
     )
+
+
+def refuse_unfit_prices(prices: str, mode: str) -> None:
+    """Only a whole traced program has a figure of XLA's."""
+    if prices != DEFAULT and mode != "traced":
+        raise ConfigError(f"meter={prices} needs estimator.mode=traced, this estimator is {mode}: leave meter out")

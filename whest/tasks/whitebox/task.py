@@ -19,6 +19,7 @@ from whest.estimator.spec import EstimatorSpec
 from whest.isolation.choose import Isolation, describe_protection, open_runner
 from whest.isolation.runner import Runner
 from whest.limits import Limits, WorkerLimits
+from whest.metering.lists import DEFAULT, PriceList, list_meter
 from whest.mlp import MLP
 from whest.progress import Progress
 from whest.report import RunMeta
@@ -50,6 +51,7 @@ class Whitebox:
     worker_limits: WorkerLimits
     cache: TruthCache
     outputs: Path
+    prices: PriceList = DEFAULT
 
     @property
     def require(self) -> tuple[str, ...]:
@@ -78,18 +80,19 @@ class Whitebox:
         """The FLOPs of plain sampling per input, by the same meter as the estimator's."""
         if self.estimator.peer is not None:
             return peer_flops_per_sample(self.context.width, self.context.depth)
-        return flops_per_sample(self.context.width, self.context.depth)
+        return flops_per_sample(self.context.width, self.context.depth, self.prices)
 
     def protocol(self) -> Json:
         sampled = not self.dataset.has_truth or self.sampler.resample
         return {
             "dataset": self.dataset.sha256,
             "truth": describe_sampler(self.sampler) if sampled else "baked",
-            "meter": self.estimator.meter,
+            "meter": self.estimator.meter if self.prices == DEFAULT else list_meter(),
         }
 
     def describe(self, cases: Sequence[WhiteboxCase]) -> Json:
         return {
+            **({"meter": self.prices} if self.prices != DEFAULT else {}),
             "n_mlps": self.dataset.n_mlps,
             "width": self.dataset.width,
             "depth": self.dataset.depth,
@@ -118,7 +121,9 @@ class Whitebox:
     def _runner(self) -> Runner:
         hidden = [self.outputs, SUITES, *self.dataset.hidden]
         compiled = self.outputs / "cache" / "xla"
-        return open_runner(self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled)
+        return open_runner(
+            self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled, self.prices
+        )
 
     def _truth(self, row: Row, mlp: MLP, failure: Failure | None, progress: Progress) -> tuple[Truth, float | None]:
         """The truth and the seconds it took: from the dataset, from the cache (both None), or drawn now."""
