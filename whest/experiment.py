@@ -73,6 +73,8 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
     if not fits(name, rule):
         raise ConfigError(f"scoring={rule.name} can't score task={name}: use one of {legal_pairs()}")
     tracking = build_group(config, "tracking", outputs=settings.outputs)
+    if settings.meter != "whest" and name != "whitebox":
+        raise ConfigError(f"meter={settings.meter} works for task=whitebox, not for task={name}: leave it out")
     task = task_builder(name)(config, settings, folder, overrides)
     notes = {
         "round": config["round"]["name"],
@@ -91,8 +93,14 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
 
 
 def own_words(settings: Settings) -> dict[str, Any]:
-    """The name, remark and labels that were given to the run. They change nothing in it."""
-    given = {"name": settings.name, "notes": settings.notes, "tags": own_tags(settings.tags)}
+    """The name, remark, ledger and labels that were given to the run. They change nothing in it."""
+    given = {
+        "name": settings.name,
+        "notes": settings.notes,
+        "hypothesis": settings.hypothesis,
+        "decision": settings.decision,
+        "tags": own_tags(settings.tags),
+    }
     return {key: value for key, value in given.items() if value}
 
 

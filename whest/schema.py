@@ -155,6 +155,8 @@ class CommonConfig(TypedDict):
     participant: Annotated[str, says("Whose run it is.")]
     name: NotRequired[Annotated[str, says("The run's own name. Absent if it has none.")]]
     notes: NotRequired[Annotated[str, says("A remark. Absent if there is none.")]]
+    hypothesis: NotRequired[Annotated[str, says("What the run was to show. Absent if nothing was said.")]]
+    decision: NotRequired[Annotated[str, says("What was decided on it. Absent if nothing was said.")]]
     tags: NotRequired[Annotated[dict[str, str], says("Labels. Absent if there are none.")]]
     report_names: NotRequired[
         Annotated[Literal["whestbench"], says("The report has WhestBench's field names too. Absent if it has not.")]
@@ -261,6 +263,7 @@ class MlpConfig(CommonConfig):
 class WhiteboxConfig(MlpConfig):
     """The config of task=whitebox."""
 
+    meter: NotRequired[Annotated[Literal["xla"], says("The price list behind F. Absent for whest's own.")]]
     dataset: Annotated[MlpDatasetJson, says("The MLPs.")]
     truth: Annotated[TruthJson, says("The sampler of truth.")]
     scoring: Annotated[WhestRuleJson | FhermaRuleJson, says("The rule.")]

@@ -39,11 +39,17 @@ def test_estimators_are_run_now_and_compared_in_words_files_and_mlflow(whest: Wh
     assert against_mean["ratio"] == pytest.approx(sum(scores[0]) / sum(scores[1]))
     assert against_zeros["confidence"] == pytest.approx(0.975), "two comparisons share the error"
     assert against_zeros["is_resolved"]
+    assert against_zeros["sign_flip_p"] == 2 / 2**6
+    assert against_zeros["rests_on_normality"], "six MLPs can't go below 0.03125, and two comparisons need 0.025"
+    assert against_zeros["smallest_ratio"] > 1
+    assert "sign-flip p" in outcome.out
+    assert "sign-flip p" in (outcome.folder / "comparison.html").read_text()
     assert against_zeros["verdict"] in outcome.out
     for name, start in {"comparison.png": b"\x89PNG", "comparison.html": b"<!"}.items():
         assert (outcome.folder / name).read_bytes().lower().startswith(start.lower())
-    assert against_zeros["verdict"] in (outcome.folder / "comparison.html").read_text()
     page = (outcome.folder / "comparison.html").read_text()
+    assert against_zeros["verdict"] in page
+    assert "this rests on normality alone" in page
     for words in (
         "By layer",
         "Config and source",
@@ -203,3 +209,46 @@ def test_on_the_suite_two_seeds_are_not_resolved_and_two_methods_are(whest_proce
 def test_a_reports_own_protocol_hash_cannot_act_on_the_terminal() -> None:
     entrant = Entrant("x", "x", {"run_meta": {"protocol_hash": "\x1b[2Jabc\u202e"}}, None)
     assert entrant.protocol_hash == "[2Jabc"
+
+
+def test_until_decided_draws_fresh_mlps_and_keeps_both_runs(whest: Whest) -> None:
+    outcome = whest(
+        "debug=tiny", "truth=plain", "job=compare", "compare.runs=[zeros,mean_prop]", "compare.until=0.9", "seed=3"
+    )
+    assert outcome.exit_code == 0, outcome.err
+    (pair,) = comparison(outcome)["comparisons"]
+    sequence = pair["sequence"]
+    assert sequence["is_decided"]
+    assert pair["is_resolved"]
+    assert pair["t_interval"] is None, "the scores decided the number of MLPs"
+    assert 12 <= sequence["n_mlps"] == pair["n_mlps"] < 40
+    assert sequence["interval"][0] > 0, "zeros has the larger error"
+    assert sequence["cost"]["n_truths_drawn"] == sequence["n_mlps"]
+    assert f"mean_prop is {pair['ratio']:.3g}× better than zeros, decided after" in outcome.out
+    assert "12 MLPs: mean_prop is" in outcome.out
+    assert "truths drawn now" in outcome.out
+    assert pair["verdict"].partition(": ")[2] in (outcome.folder / "comparison.html").read_text()
+    reports = [json.loads(path.read_text()) for path in sorted(outcome.folder.glob("*/report.json"))]
+    assert [len(report["results"]["per_mlp"]) for report in reports] == [sequence["n_mlps"]] * 2
+    assert {report["run_config"]["dataset"]["n_mlps"] for report in reports} == {sequence["n_mlps"]}
+    assert len({report["run_meta"]["protocol_hash"] for report in reports}) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("dataset=suite",), "dataset=suite: compare.until draws fresh MLPs, leave it out"),
+        (("dataset.n_mlps=6",), "dataset.n_mlps=6 has no effect with compare.until"),
+        (("compare.seeds=[0,1]",), "compare.seeds=[0, 1] can't be used with compare.until"),
+        (("compare.max_mlps=3",), "compare.max_mlps"),
+        (("compare.until=2",), "compare.until"),
+        (("experiment=prism", "data=generated"), "compare.until works for task=whitebox"),
+    ],
+)
+def test_until_refuses_what_it_cannot_do(whest: Whest, words: tuple[str, ...], expected: str) -> None:
+    names = "[ngram,byte_mlp]" if "experiment=prism" in words else "[zeros,mean_prop]"
+    refused = whest("job=compare", "compare.until=0.95", f"compare.runs={names}", *words)
+    assert refused.exit_code == 2, refused.out
+    assert expected in refused.err
+    three = whest("job=compare", "compare.until=0.95", "compare.runs=[zeros,mean_prop,cov_prop]")
+    assert "compares two estimators that are run now" in three.err

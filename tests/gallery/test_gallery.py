@@ -112,7 +112,7 @@ def test_a_damaged_report_is_a_row_that_says_so(made: Outputs, damage: str) -> N
     assert "with a problem" in page_of(made.folder)
 
 
-@pytest.mark.parametrize("content", ["[", '{"pairs": 5}', '{"pairs": [{}]}', '{"rows": [], "track": 3}'])
+@pytest.mark.parametrize("content", ["[", '{"comparisons": 5}', '{"comparisons": [{}]}', '{"rows": [], "track": 3}'])
 def test_a_damaged_comparison_or_board_is_a_row_too(made: Outputs, content: str) -> None:
     (made.add_comparison("x") / "comparison.json").write_text(content)
     (made.add_board() / "board.json").write_text(content)

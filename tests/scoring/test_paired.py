@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from whest.scoring.paired import POWER, Interval, Paired, split_error, verdict
+from whest.scoring.exact import sign_flip_p, smallest_p
+from whest.scoring.paired import Interval, Paired, verdict
+from whest.scoring.power import POWER, smallest_ratio, smallest_ratio_of
+from whest.scoring.seeds import split_error
+from whest.scoring.serial import group_means
 
 SIZES = st.integers(2, 40)
 SCORES = SIZES.flatmap(lambda n: st.tuples(*[arrays(np.float64, n, elements=st.floats(1e-9, 1e3))] * 2))
@@ -170,3 +174,90 @@ def test_bias_and_noise_come_apart_without_bias_of_their_own() -> None:
     assert split.noise_share == pytest.approx(split.noise / (split.noise + split.bias))
     with pytest.raises(ValueError, match="n_seeds=1: noise and bias"):
         split_error(mses[:1], answers[:1], np.zeros(n_mlps))
+
+
+def test_the_sign_flip_test_is_the_enumeration_of_all_signs() -> None:
+    rng = np.random.default_rng(9)
+    for n in (2, 5, 9):
+        d = rng.normal(0.3, 1, n)
+        expected = stats.permutation_test((d,), np.mean, permutation_type="samples", n_resamples=np.inf).pvalue
+        assert sign_flip_p(d) == pytest.approx(expected)
+        assert Paired(d, np.zeros(n)).sign_flip_p == pytest.approx(expected)
+    assert sign_flip_p(np.abs(d)) == smallest_p(9) == 2 / 2**9
+    assert sign_flip_p(np.zeros(4)) == 1
+    assert sign_flip_p(1e-300 * np.array([0.1, 0.2, 0.3])) == 0.25, "equal sums by another order of addition count"
+    assert sign_flip_p(np.ones(1)) is None
+    assert sign_flip_p(np.ones(14)) is None
+
+
+def test_under_the_null_the_sign_flip_test_keeps_its_level_with_skewed_scores() -> None:
+    rng, n_tries = np.random.default_rng(10), 2000
+    refused = np.mean([Paired(*skewed(rng, 8)).sign_flip_p <= 0.05 for _ in range(n_tries)])  # type: ignore[operator]
+    assert refused < 0.05 + 6 * math.sqrt(0.05 * 0.95 / n_tries)
+
+
+def test_a_verdict_of_few_mlps_says_that_it_rests_on_normality() -> None:
+    five = Paired(np.full(5, 1.0) + 0.01 * np.arange(5), np.full(5, 3.0))
+    assert five.is_resolved
+    assert five.rests_on_normality
+    words = verdict(five, "A", "B")
+    assert "rests on normality alone: the exact sign-flip test has p = 0.0625" in words
+    assert words.endswith("and 5 MLPs cannot go below 0.0625")
+    six = Paired(np.full(6, 1.0) + 0.01 * np.arange(6), np.full(6, 3.0))
+    assert not six.rests_on_normality
+    assert "normality" not in verdict(six, "A", "B")
+    mixed = Paired(np.array([-0.5, 1.5, 1.6, 1.4, 1.5, 1.6, 1.5]), np.zeros(7))
+    assert mixed.is_resolved == ("normality" in verdict(mixed, "A", "B") or (mixed.sign_flip_p or 1) <= 0.05)
+
+
+@pytest.mark.parametrize(("n", "spread", "correlation"), [(5, 0.1, 0.0), (20, 0.3, 0.0), (50, 0.5, 0.8)])
+def test_the_smallest_ratio_is_resolved_four_times_in_five(n: int, spread: float, correlation: float) -> None:
+    rng, n_tries = np.random.default_rng(11), 2000
+    ratio = smallest_ratio(n, (spread, spread), correlation)
+    assert ratio is not None
+    both = rng.multivariate_normal([0, 0], [[1, correlation], [correlation, 1]], (n_tries, n))
+    better, worse = 1 + spread * both[..., 0], ratio * (1 + spread * both[..., 1])
+    t = (better - worse).mean(axis=1) / ((better - worse).std(axis=1, ddof=1) / math.sqrt(n))
+    power = np.mean(np.abs(t) > stats.t.ppf(0.975, n - 1))
+    assert abs(power - POWER) < 4 * math.sqrt(POWER * (1 - POWER) / n_tries)
+
+
+def test_a_spread_that_hides_every_ratio_has_none() -> None:
+    assert smallest_ratio(5, (1.0, 1.0)) is None
+    assert smallest_ratio(1, (0.1, 0.1)) is None
+    assert smallest_ratio_of([1.0]) is None
+    assert smallest_ratio_of([1.0, None]) is None
+    assert smallest_ratio_of([0.0, 0.0]) is None
+    a, b = 1 + 0.3 * np.sin(np.arange(50)), 1 + 0.3 * np.cos(np.arange(50))
+    alone, together = smallest_ratio_of(list(a)), Paired(a, b).smallest_ratio
+    assert alone == pytest.approx(together, rel=0.02), "the two are not correlated and spread alike"
+    shifted = Paired(a, 1.001 * a)
+    assert shifted.smallest_ratio == pytest.approx(1, abs=1e-6), "what is always the same share is seen at once"
+
+
+def test_intervals_of_a_stream_hold_where_its_blocks_are_alike() -> None:
+    """Differences with a correlation of 0.5 between neighbours: single blocks miss far too often, groups hardly."""
+    rng, n_tries, missed = np.random.default_rng(12), 400, np.zeros(2)
+    for _ in range(n_tries):
+        d = rng.normal(0, 1, 164)
+        for t in range(1, d.size):
+            d[t] += 0.5 * d[t - 1]
+        pairs = [Paired(d[100:], np.zeros(64), is_serial=serial) for serial in (False, True)]
+        missed += [pair.is_resolved for pair in pairs]
+    single, grouped = missed / n_tries
+    assert single > 0.2
+    assert grouped < 0.12
+
+
+def test_a_stream_is_compared_by_groups() -> None:
+    a, b = skewed(np.random.default_rng(13), 64)
+    serial, grouped = Paired(a, b, is_serial=True), Paired(group_means(a, 8), group_means(b, 8))
+    for name in ("t_interval", "ratio_interval", "bootstrap_interval"):
+        assert vars(getattr(serial, name)) == pytest.approx(vars(getattr(grouped, name)))
+    assert serial.sign_flip_p == grouped.sign_flip_p
+    assert serial.wins == Paired(a, b).wins
+    short = Paired(a[:7], b[:7], is_serial=True)
+    assert short.t_interval is None
+    assert not short.is_resolved
+    assert verdict(short, "A", "B", "block") == "not resolved: 7 blocks in a row have no error bar (A against B)"
+    assert group_means(np.arange(10.0), 4).tolist() == [1, 4, 6.5, 8.5]

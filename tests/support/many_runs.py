@@ -62,7 +62,7 @@ class Outputs:
         folder = self.folder / "runs" / "2026-06-01" / "comparison"
         folder.mkdir(parents=True)
         pair = {"a": "zeros", "b": "cov_prop", "verdict": verdict}
-        (folder / "comparison.json").write_text(json.dumps({"pairs": [pair], "protocol_hash": "ab" * 8}))
+        (folder / "comparison.json").write_text(json.dumps({"comparisons": [pair], "protocol_hash": "ab" * 8}))
         (folder / "comparison.html").write_text("a comparison's page")
         return folder
 

@@ -22,6 +22,8 @@ class Track:
     words: str
     n_runs: int
     latest: datetime | None
+    is_aside: bool = False
+    """Of another price list: shown only if leaderboard.protocol names it."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,12 @@ def choose_track(policy: Policy, tracks: Sequence[Track]) -> tuple[Track, str]:
             f"leaderboard={policy.rule} has no runs, there are runs of {known}: score a run with scoring={policy.rule}"
         )
     if policy.protocol is None:
+        ours = [track for track in ours if not track.is_aside]
+        if not ours:
+            raise WhestError(
+                f"leaderboard={policy.rule} has only runs of other price lists: choose one of {listed} with "
+                "leaderboard.protocol=…"
+            )
         others = f" of {len(ours)} tracks" if len(ours) > 1 else ""
         return ours[0], f"the one with the most runs{others}" if others else f"the only one of scoring={policy.rule}"
     found = [track for track in ours if track.protocol.startswith(policy.protocol)]
@@ -115,7 +123,8 @@ def _track(rule: str, protocol: str, entries: Sequence[Entry]) -> Track:
     intact = [entry for entry in entries if entry.problem is None]
     dates = [entry.submitted_at for entry in intact if entry.submitted_at is not None]
     words = next((entry.track for entry in intact if entry.track), "")
-    return Track(protocol, rule, words, len(intact), max(dates, default=None))
+    is_aside = any(entry.is_aside for entry in entries)
+    return Track(protocol, rule, words, len(intact), max(dates, default=None), is_aside)
 
 
 def _unranked(entry: Entry, status: Status, note: str) -> Row:

@@ -15,6 +15,9 @@ from whest.tracking.recorded import RecordedRun
 
 Json = Mapping[str, Any]
 
+ASIDE = frozenset({"xla-cost-analysis"})
+"""Meters whose tracks a board shows only if it is asked for: price lists other than whest's own."""
+
 LARGEST_FIGURE = 1e100
 """Scores are below it; anything larger would overflow in a sum."""
 
@@ -67,6 +70,8 @@ class Entry:
     """The folder of the run's files."""
     track: str = ""
     """The protocol in words."""
+    is_aside: bool = False
+    """Counted by a price list that no board shows unless it is asked for."""
     protection: str = ""
     """trusted, protected or unprotected; empty for runs of older versions."""
     knobs: Mapping[str, str] = field(default_factory=dict)
@@ -129,10 +134,17 @@ def _read(run: RecordedRun, bare: Entry) -> Entry:
         config=_identity(config["estimator"]),
         knobs=_knobs(config["estimator"]),
         seed=config.get("seed"),
+        is_aside=meter_name(run.report) in ASIDE,
         protection=str(config.get("isolation", {}).get("status", ""))[:20],
     )
     reader = READERS.get(run.task)
     return replace(entry, **reader(run.report)) if reader else entry
+
+
+def meter_name(report: Json) -> str:
+    """The meter of the report's protocol; empty for one without."""
+    meter = report["run_meta"].get("protocol", {}).get("meter")
+    return str(meter.get("name", "")) if isinstance(meter, Mapping) else ""
 
 
 def _checked(entry: Entry) -> Entry:

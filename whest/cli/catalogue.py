@@ -14,6 +14,7 @@ from whest.config.settings import CACHES, read_settings
 from whest.dataset.suite import FOLDER, load_suite
 from whest.display.console import open_console
 from whest.notation import printable
+from whest.scoring.power import smallest_ratio
 
 LISTED = (
     "estimator",
@@ -29,6 +30,8 @@ LISTED = (
     "debug",
     "hydra/launcher",
 )
+SPREADS = (0.1, 0.3, 1.0)
+"""Standard deviation of the scores over MLPs, as a share of their mean."""
 
 
 def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
@@ -54,7 +57,7 @@ def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
         table.add_row(
             f"  {suite.round}",
             f"{len(suite.truths)} MLPs of {suite.width}x{suite.depth}, at least {samples:.2g} samples per MLP, "
-            f"the truth's noise adds {suite.floor_mse:.1e} to every MSE",
+            f"the truth's noise adds {suite.floor_mse:.1e} to every MSE; {_power(len(suite.truths))}",
         )
     console.print(table)
     table = Table(box=None, show_header=False, title="caches", title_justify="left", title_style="bold")
@@ -64,6 +67,15 @@ def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
         )
     table.add_row("  clean", "python -m whest job=clean removes both; runs and MLflow's store stay")
     console.print(table)
+
+
+def _power(n_mlps: int) -> str:
+    """The smallest ratio that so many MLPs resolve, for three spreads of the scores over the MLPs."""
+    ratios = {spread: smallest_ratio(n_mlps, (spread, spread)) for spread in SPREADS}
+    known = [f"{ratio:.3g}× at {spread:.0%}" for spread, ratio in ratios.items() if ratio is not None]
+    none = [f"{spread:.0%}" for spread, ratio in ratios.items() if ratio is None]
+    words = f"it resolves {', '.join(known)} spread of the scores"
+    return f"{words}, and no ratio at {', '.join(none)}" if none else words
 
 
 def headline(path: Path) -> str:

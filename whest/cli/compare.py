@@ -3,12 +3,13 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from whest.cli.until import decide, fresh_words
 from whest.compare import comparison as comparing
 from whest.compare.comparison import CompareOptions, Comparison
 from whest.compare.entrants import (
@@ -22,12 +23,13 @@ from whest.compare.entrants import (
     refuse_other_protocols,
 )
 from whest.compare.page import comparison_page
+from whest.compare.until import Decision
 from whest.compare.view import draw_comparison, print_comparison
 from whest.config.build import build_group, build_target
 from whest.config.compose import choices, command_of, recompose
 from whest.config.settings import read_settings
 from whest.display.answer import tell
-from whest.display.console import open_console
+from whest.display.console import open_console, say
 from whest.display.progress import open_progress
 from whest.errors import ConfigError, JobFailedError
 from whest.experiment import AnyExperiment, build, protocol_of, run
@@ -65,11 +67,13 @@ def carry_out_comparison(config: Config, folder: Path, overrides: list[str], com
     options: CompareOptions = build_target(CompareOptions, config["compare"], "compare")
     tracking = build_group(config, "tracking", outputs=read_settings(config).outputs)
     store = tracking if isinstance(tracking, MlflowTracking) else None
+    if options.until is not None:
+        overrides = [*overrides, *fresh_words(options, overrides)]
+        command = command_of(overrides)
     gathered = gather_entrants(options, store, folder, overrides, command)
     _refuse_before_work(gathered)
-    entrants = [one if isinstance(one, Entrant) else _run_now(one, console) for one in gathered]
-    runs = named(entrants)
-    comparison = comparing.compare(runs, options)
+    runs, decision = _entrants(options, gathered, console)
+    comparison = comparing.compare(runs, options, decision)
     save_comparison(comparison, folder, command, runs)
     ran = [one.folder for one in gathered if isinstance(one, Planned)]
     if store is not None:
@@ -78,7 +82,28 @@ def carry_out_comparison(config: Config, folder: Path, overrides: list[str], com
     tell(verdict=[pair.verdict for pair in comparison.pairs], folder=str(folder), files=list(FILES))
     print_comparison(comparison, folder, console)
     refresh(read_settings(config).outputs, folder)
-    return not any(entrant.report["results"]["failure_breakdown"]["error"] for entrant in entrants)
+    if decision is not None and decision.is_interrupted:
+        raise KeyboardInterrupt  # everything is saved
+    return not any(entrant.report["results"]["failure_breakdown"]["error"] for entrant in runs)
+
+
+def _entrants(
+    options: CompareOptions, gathered: Sequence[Entrant | Planned], console: Console
+) -> tuple[list[Entrant], Decision | None]:
+    """All sides with their names: recorded, or run now, or run until it is decided."""
+    if options.until is None:
+        return named([one if isinstance(one, Entrant) else _run_now(one, console) for one in gathered]), None
+    planned = [one for one in gathered if isinstance(one, Planned)]
+    if len(planned) != 2 or len(gathered) != 2:
+        raise ConfigError(f"compare.until={options.until} compares two estimators that are run now, see compare.runs")
+    names = (planned[0].choice.text, planned[1].choice.text)
+    with open_progress(console) as progress:
+        decision, ended = decide(options, names, [one.experiment for one in planned], progress, say)
+    entrants = [
+        _run_now(replace(one, experiment=experiment), console) for one, experiment in zip(planned, ended, strict=True)
+    ]
+    sides = named(entrants)
+    return sides, replace(decision, a=sides[0].name, b=sides[1].name)
 
 
 def gather_entrants(

@@ -43,7 +43,7 @@ def print_runs(entries: Sequence[Entry], n_all: int, last: int, console: Console
         return
     table = _table(("when (UTC)", "what", "round", "score", "failed", "budget", "protocol", "place", "about"))
     for entry in entries[:last]:
-        about = entry.problem or entry.words or ", ".join(entry.tags) or entry.notes
+        about = entry.problem or entry.words or "; ".join(word for word in (", ".join(entry.tags), entry.notes) if word)
         status = "" if entry.status in ("finished", "damaged") else f"{entry.status} "
         place = f"run {entry.run_id[:8]}" if entry.path.startswith("mlflow/") else entry.path
         failed = f"{entry.n_failed}" if entry.n_failed else ""

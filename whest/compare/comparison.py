@@ -9,9 +9,13 @@ from jaxtyping import Float
 from pydantic import Field
 
 from whest.compare.entrants import Entrant, refuse_other_protocols
+from whest.compare.until import Decision
 from whest.document import Json, has_failed
 from whest.errors import ConfigError
-from whest.scoring.paired import ErrorSplit, Interval, Paired, split_error, verdict
+from whest.scoring.paired import Interval, Paired, verdict
+from whest.scoring.seeds import ErrorSplit, split_error
+from whest.scoring.sequential import FIRST, Scale
+from whest.scoring.serial import SERIAL, group_means, n_groups
 
 Case = tuple[int, str]
 
@@ -27,6 +31,9 @@ class CompareOptions:
     confidence: Annotated[float, Field(gt=0, lt=1)]
     resamples: Annotated[int, Field(ge=100, le=1_000_000)]
     bootstrap_seed: Annotated[int, Field(ge=0)]
+    until: Annotated[float, Field(ge=0.5, lt=1)] | None = None
+    max_mlps: Annotated[int, Field(ge=FIRST, le=1_000_000)] = 2000
+    scale: Scale = "difference"
 
 
 @dataclass(frozen=True)
@@ -37,6 +44,7 @@ class Side:
     scores: Float[np.ndarray, " mlp"]
     n_runs: int
     n_failed: int
+    is_serial: bool = False
 
     @property
     def mean(self) -> float:
@@ -44,7 +52,8 @@ class Side:
 
     @property
     def standard_error(self) -> float | None:
-        return float(self.scores.std(ddof=1)) / len(self.scores) ** 0.5 if len(self.scores) > 1 else None
+        scores = group_means(self.scores, n_groups(len(self.scores))) if self.is_serial else self.scores
+        return float(scores.std(ddof=1)) / len(scores) ** 0.5 if len(scores) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -53,30 +62,48 @@ class Pair:
     b: Side
     paired: Paired
     unit: str = "MLP"
+    decision: Decision | None = None
+    """Of a comparison that went on until it was decided. Its interval holds at every look, and takes t's place."""
 
     @property
     def verdict(self) -> str:
+        if self.decision is not None:
+            return self.decision.verdict
         return verdict(self.paired, self.a.name, self.b.name, self.unit)
 
+    @property
+    def is_resolved(self) -> bool:
+        return self.paired.is_resolved if self.decision is None else self.decision.is_decided
+
+    @property
+    def fixed(self) -> Paired | None:
+        """The statistics of a fixed number of cases; None where the scores themselves decided the number."""
+        return self.paired if self.decision is None else None
+
     def to_json(self) -> Json:
-        paired = self.paired
+        paired, fixed = self.paired, self.fixed
         return {
             "a": self.a.name,
             "b": self.b.name,
             "verdict": self.verdict,
-            "is_resolved": paired.is_resolved,
+            "is_resolved": self.is_resolved,
             f"n_{self.unit.lower()}s": paired.n_cases,
             "confidence": paired.confidence,
             "difference": paired.difference,
             "difference_se": paired.standard_error,
-            "t_interval": _ends(paired.t_interval),
-            "bootstrap_interval": _ends(paired.bootstrap_interval),
-            "p_value": paired.p_value,
+            "t_interval": _ends(fixed and fixed.t_interval),
+            "bootstrap_interval": _ends(fixed and fixed.bootstrap_interval),
+            "p_value": fixed and fixed.p_value,
+            "sign_flip_p": fixed and fixed.sign_flip_p,
+            "rests_on_normality": fixed is not None and fixed.rests_on_normality,
+            "smallest_ratio": fixed and fixed.smallest_ratio,
+            "n_groups": paired.n_units if paired.is_serial else None,
             "ratio": paired.ratio,
-            "ratio_interval": _ends(paired.ratio_interval),
+            "ratio_interval": _ends(fixed and fixed.ratio_interval),
             "wins": paired.wins,
             "ties": paired.ties,
-            f"n_{self.unit.lower()}s_needed": paired.n_needed,
+            f"n_{self.unit.lower()}s_needed": fixed and fixed.n_needed,
+            **({"sequence": self.decision.to_json()} if self.decision is not None else {}),
         }
 
 
@@ -133,7 +160,7 @@ class Comparison:
         }
 
 
-def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
+def compare(entrants: Sequence[Entrant], options: CompareOptions, decision: Decision | None = None) -> Comparison:
     """Compare every side with the first. The k comparisons share the error, so that all intervals hold together."""
     refuse_other_protocols([(one.name, one.report["run_meta"]["protocol"]) for one in entrants])
     default = entrants[0].case_score
@@ -144,11 +171,18 @@ def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
         raise ConfigError(
             "compare.by=estimator leaves one estimator: add another to compare.runs, or use compare.by=run"
         )
-    level = 1 - (1 - options.confidence) / (len(sides) - 1)
+    together = options.confidence if options.until is None else options.until
+    level = 1 - (1 - together) / (len(sides) - 1)
     lower = default["direction"] == "lower" if metric == default["field"] else metric != "accuracy"
     first, *others = sides
     pairs = [
-        Pair(first, b, Paired(first.scores, b.scores, lower, level, options.resamples, options.bootstrap_seed), unit)
+        Pair(
+            first,
+            b,
+            Paired(first.scores, b.scores, lower, level, options.resamples, options.bootstrap_seed, first.is_serial),
+            unit,
+            decision,
+        )
         for b in others
     ]
     config = entrants[0].report["run_config"]
@@ -163,9 +197,9 @@ def compare(entrants: Sequence[Entrant], options: CompareOptions) -> Comparison:
         sides=tuple(sides),
         pairs=tuple(pairs),
         splits=splits,
-        notes=(*notes, *missing),
+        notes=(*notes, *missing, *([f"it cost {decision.cost}"] if decision is not None else [])),
         sources=tuple(one.source for one in entrants),
-        confidence=options.confidence,
+        confidence=together,
     )
 
 
@@ -205,7 +239,7 @@ def family_name(group: Sequence[Entrant]) -> str:
 def _side(name: str, group: Sequence[Entrant], shared: Sequence[Case], metric: str) -> Side:
     scores = np.mean([_scores(one, shared, metric) for one in group], axis=0)
     failed = sum(has_failed(one.cases[case]) for one in group for case in shared)
-    return Side(name, scores, len(group), failed)
+    return Side(name, scores, len(group), failed, group[0].case_score["unit"] in SERIAL)
 
 
 def _scores(one: Entrant, shared: Sequence[Case], metric: str) -> Float[np.ndarray, " mlp"]:

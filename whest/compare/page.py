@@ -6,7 +6,7 @@ from pathlib import Path
 from whest.compare.comparison import Comparison, Pair
 from whest.compare.differences import difference_blocks, layer_blocks, page_link, run_facts
 from whest.compare.entrants import Entrant
-from whest.compare.view import PAIR_COLUMNS, SPLIT_COLUMNS, pair_rows, split_row
+from whest.compare.view import PAIR_COLUMNS, SPLIT_COLUMNS, pair_rows, power_notes, split_row
 from whest.notation import figure
 from whest.page import (
     Axis,
@@ -25,7 +25,7 @@ from whest.page import (
     Table,
     Text,
 )
-from whest.page.blocks import COLOURS
+from whest.page.blocks import COLOURS, Tone
 
 
 def comparison_page(
@@ -46,8 +46,9 @@ def comparison_page(
         " against ".join(s.name for s in comparison.sides),
         comparison.title,
         [
-            Headline("verdict", first.verdict, ratio_words(first), tone="good" if first.paired.is_resolved else "warn"),
+            _headline(first),
             *[Text(pair.verdict) for pair in comparison.pairs[1:]],
+            *[Text(note) for note in power_notes(comparison)],
             *[Text(note, "warn") for note in comparison.notes],
             *_ratios(comparison),
             *(Section(title, blocks) for title, blocks in sections.items() if blocks),
@@ -101,6 +102,16 @@ def _splits(comparison: Comparison) -> list[Block]:
     return [Table(SPLIT_COLUMNS, rows, "Bias, and the noise that averages out over seeds")] if rows else []
 
 
+def _headline(pair: Pair) -> Headline:
+    """The verdict in large letters. What limits it, the interval of a decision or the ratio in words stands below."""
+    cut = ": the " if pair.decision is not None else "; "
+    value, _, note = pair.verdict.partition(cut)
+    tone: Tone = "good" if pair.is_resolved else "warn"
+    words = (cut.lstrip(":; ") + note) if note else ""
+    ratio = ratio_words(pair) if pair.decision is None else ""
+    return Headline("verdict", value, f"{words}. {ratio}" if words and ratio else words or ratio, tone)
+
+
 def _ratios(comparison: Comparison) -> list[Block]:
     """The ratio of the means with its interval, one row per pair. Left of the line the first run has less."""
     rows = [_ratio(pair) for pair in comparison.pairs if pair.paired.ratio is not None]
@@ -112,10 +123,10 @@ def _ratios(comparison: Comparison) -> list[Block]:
 
 
 def _ratio(pair: Pair) -> Interval:
-    ratio, interval = pair.paired.ratio or 0.0, pair.paired.ratio_interval
+    ratio, interval = pair.paired.ratio or 0.0, pair.fixed and pair.fixed.ratio_interval
     low, high = (interval.low, interval.high) if interval else (ratio, ratio)
     text = f"{figure(ratio)}, from {figure(low)} to {figure(high)}" if interval else f"{figure(ratio)}, no interval"
-    return Interval(pair.b.name, ratio, low, high, text, "accent" if pair.paired.is_resolved else "muted")
+    return Interval(pair.b.name, ratio, low, high, text, "accent" if pair.is_resolved else "muted")
 
 
 def _case_chart(comparison: Comparison) -> Chart:

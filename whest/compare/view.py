@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PAIR_COLUMNS = ("against", "ratio", "difference: t interval", "bootstrap", "wins", "needed")
+PAIR_COLUMNS = ("run", "ratio", "difference: t", "bootstrap", "sign-flip p", "wins", "needed", "resolves")
 
 
 def print_comparison(comparison: Comparison, folder: Path, console: Console) -> None:
@@ -25,15 +25,16 @@ def print_comparison(comparison: Comparison, folder: Path, console: Console) -> 
     console.print(f"[bold]{escape(comparison.title)}[/], {escape(comparison.metric)}")
     console.print(_table(("run", "mean ± SE", "failed"), _side_rows(comparison)))
     console.print()
-    console.print(_table((comparison.sides[0].name + " against", *PAIR_COLUMNS[1:]), pair_rows(comparison)))
+    console.print(f"{escape(comparison.sides[0].name)} against", soft_wrap=True)
+    console.print(_table(PAIR_COLUMNS[:-1], [row[:-1] for row in pair_rows(comparison)]))
     if comparison.splits:
         console.print()
         console.print(_table(SPLIT_COLUMNS, [split_row(split) for split in comparison.splits]))
     console.print()
     for pair in comparison.pairs:
-        colour = "bold green" if pair.paired.is_resolved else "bold yellow"
+        colour = "bold green" if pair.is_resolved else "bold yellow"
         console.print(f"[{colour}]{escape(pair.verdict)}[/]", soft_wrap=True)
-    for note in comparison.notes:
+    for note in (*power_notes(comparison), *comparison.notes):
         console.print(f"note     {escape(note)}", soft_wrap=True)
     console.print(f"saved    {folder / 'comparison.json'}, comparison.png, comparison.html", soft_wrap=True)
 
@@ -52,16 +53,34 @@ def _side_rows(comparison: Comparison) -> list[tuple[str, ...]]:
 
 
 def pair_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    return [_pair_row(pair) for pair in comparison.pairs]
+
+
+def _pair_row(pair: Pair) -> tuple[str, ...]:
+    """Where the scores decided how many cases there are, the statistics of a fixed number would be wrong."""
+    paired, fixed = pair.paired, pair.fixed
+    if fixed is None:
+        return (pair.b.name, figure(paired.ratio), "–", "–", "–", f"{paired.wins} of {paired.n_cases}", "–", "–")
+    return (
+        pair.b.name,
+        f"{figure(paired.ratio)} {between(paired.ratio_interval)}",
+        between(paired.t_interval),
+        between(paired.bootstrap_interval),
+        "–" if paired.sign_flip_p is None else f"{paired.sign_flip_p:.3g}",
+        f"{paired.wins} of {paired.n_cases}",
+        "–" if paired.n_needed is None else f"{paired.n_needed:,}",
+        "–" if paired.smallest_ratio is None else f"{paired.smallest_ratio:.3g}×",
+    )
+
+
+def power_notes(comparison: Comparison) -> list[str]:
+    """What ratio the cases could resolve at all, for each pair whose difference is not resolved."""
+    open_pairs = [pair for pair in comparison.pairs if pair.fixed and not pair.is_resolved]
     return [
-        (
-            pair.b.name,
-            f"{figure(pair.paired.ratio)} {between(pair.paired.ratio_interval)}",
-            between(pair.paired.t_interval),
-            between(pair.paired.bootstrap_interval),
-            f"{pair.paired.wins} of {pair.paired.n_cases}",
-            "–" if pair.paired.n_needed is None else f"{pair.paired.n_needed:,}",
-        )
-        for pair in comparison.pairs
+        f"{pair.paired.n_cases} {comparison.unit}s resolve a ratio of {pair.paired.smallest_ratio:.3g} four times in "
+        f"five, if {pair.a.name} and {pair.b.name} spread as they do here"
+        for pair in open_pairs
+        if pair.paired.smallest_ratio is not None
     ]
 
 
@@ -122,7 +141,8 @@ def draw_ratios(axes: "Axes", comparison: Comparison) -> None:
     for place, pair in enumerate(shown):
         _draw_ratio(axes, place, pair)
     axes.axvline(1, color=INK, linewidth=0.8)
-    if all(pair.paired.ratio_interval is not None and pair.paired.ratio_interval.low > 0 for pair in shown):
+    intervals = [pair.fixed and pair.fixed.ratio_interval for pair in shown]
+    if all(interval is not None and interval.low > 0 for interval in intervals):
         axes.set_xscale("log")  # so that half and double are equally far from 1
     axes.set_yticks(range(len(shown)), [literal(pair.b.name) for pair in shown])
     axes.set_ylim(-0.8, len(shown) - 0.2)
@@ -135,8 +155,8 @@ def draw_ratios(axes: "Axes", comparison: Comparison) -> None:
 
 
 def _draw_ratio(axes: "Axes", place: int, pair: Pair) -> None:
-    ratio, interval = pair.paired.ratio, pair.paired.ratio_interval
-    colour = ACCENT if pair.paired.is_resolved else MUTED
+    ratio, interval = pair.paired.ratio, pair.fixed and pair.fixed.ratio_interval
+    colour = ACCENT if pair.is_resolved else MUTED
     if interval is not None:
         axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=2, marker="|", markersize=12)
     assert ratio is not None

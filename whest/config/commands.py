@@ -10,7 +10,7 @@ COMMAND = ("python", "-m", "whest")
 STORE = ("outputs_dir", "tracking")
 """Keys that say where runs are kept."""
 
-IDLE = ("job", "show_mlps", "resume", "name", "notes", "tags")
+IDLE = ("job", "show_mlps", "resume", "name", "notes", "hypothesis", "decision", "tags")
 """Keys, or groups of keys, that say nothing about the data and the rules."""
 
 FILES = ("file", "sealed")

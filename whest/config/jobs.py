@@ -29,6 +29,7 @@ JOBS = {
     "log": Job("whest.cli.log:log", "store an older run in MLflow, if no server answered then"),
     "reproduce": Job("whest.cli.reproduce:reproduce", "run a recorded run again: is it the same?", keeps_folder=True),
     "runs": Job("whest.cli.runs:show", "list the last runs, and the best of each protocol"),
+    "champion": Job("whest.cli.champion:champion", "the best run of each protocol; run=… challenges it"),
     "gallery": Job("whest.cli.gallery:show", "one page over all runs, sweeps, comparisons and boards"),
     "ui": Job("whest.cli.ui:serve", "open MLflow on the runs so far"),
     "list": Job("whest.cli.catalogue:show", "list jobs, choices, suites and caches"),
@@ -38,5 +39,6 @@ JOBS = {
     "validate": Job("whest.cli.validate:validate", "does an estimator keep the contract", keeps_folder=True),
     "seal": Job("whest.cli.seal:seal", "an estimator or a learner as one file of data, to be scored without its code"),
     "inspect": Job("whest.cli.inspect:inspect", "what a sealed program computes and carries"),
+    "watch": Job("whest.cli.watch:watch", "score a file on a few MLPs after every save"),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }

@@ -17,7 +17,7 @@ else:
     JobName = Literal[tuple(JOBS)]
 
 CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
-NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal", "report", "hydra")
+NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal", "watch", "report", "hydra")
 """Top-level nodes that are no group: of single jobs, or of the report."""
 GROUPS = ("round", "task", "dataset", "truth", "data", "estimator", "isolation", "scoring", "tracking")
 
@@ -59,10 +59,13 @@ class Settings:
     setup_timeout_s: Positive | None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None
     device: Literal["auto", "cpu", "gpu"]
+    meter: Literal["whest", "xla"]
     participant: Annotated[str, Field(min_length=1)]
     console: Literal["text", "json"]
     name: Annotated[str, Field(min_length=1, max_length=200)] | None
     notes: Annotated[str, Field(min_length=1, max_length=4000)] | None
+    hypothesis: Annotated[str, Field(min_length=1, max_length=4000)] | None
+    decision: Annotated[str, Field(min_length=1, max_length=4000)] | None
     tags: dict[str, Any]
     show_mlps: bool
     figures: bool

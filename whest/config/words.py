@@ -14,10 +14,10 @@ VALUED_FLAGS = frozenset(
 )
 """Flags whose value is a word of its own."""
 
-OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal")
+OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal", "watch")
 """Nodes of the config that only the job of the same name reads."""
 
-FREE_TEXT = ("name", "notes")
+FREE_TEXT = ("name", "notes", "hypothesis", "decision")
 """Keys whose value is a sentence."""
 
 TAG = "tags."
@@ -73,7 +73,7 @@ def _estimator(word: str) -> list[str]:
 
 
 def _free_text(word: str) -> str:
-    """`name` and `notes` are free text: Hydra's quotes take commas, brackets and spaces as they are."""
+    """`name`, `notes` and the ledger are free text: Hydra's quotes take commas, brackets and spaces as they are."""
     key, _, text = word.partition("=")
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
     if key not in FREE_TEXT or is_quoted or text in ("", "null"):

@@ -117,15 +117,21 @@ def entry_of(document: Json, path: str) -> Entry:
         tags=as_tags(
             {**told, **({"imported": document["imported"].get("from", "")} if "imported" in document else {})}
         ),
-        notes=clip(next((note for note in notes if note), ""), LONGEST_NOTE),
+        notes=clip("; ".join([*ledger(config), *[note for note in notes if note][:1]]), LONGEST_NOTE),
         participant=clip(config.get("participant")),
     )
 
 
+def ledger(told: Mapping[str, Any]) -> list[str]:
+    """The hypothesis and the decision of a config or of a run's tags, in words."""
+    return [f"{name}: {clip(told[name], LONGEST_NOTE)}" for name in ("hypothesis", "decision") if told.get(name)]
+
+
 def _read_comparison(folder: Path, path: str) -> Entry:
     found = parse_document(read_bounded(folder / "comparison.json", LARGEST_BOARD))
-    verdicts = [str(pair["verdict"]) for pair in found["pairs"]]
-    sides = list(dict.fromkeys(str(pair[name]) for pair in found["pairs"] for name in ("a", "b")))
+    pairs = found["comparisons"]
+    verdicts = [str(pair["verdict"]) for pair in pairs]
+    sides = list(dict.fromkeys(str(pair[name]) for pair in pairs for name in ("a", "b")))
     return Entry(
         path,
         "comparison",

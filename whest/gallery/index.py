@@ -23,9 +23,9 @@ from whest.tracking.content import PARENT_FILE
 from whest.tracking.local import LocalRuns, read_local_runs
 
 INDEX = Path("cache") / "gallery.json"
-VERSION = 1
+VERSION = 2
 DEEPEST = 6
-SKIPPED = frozenset({"cache", "mlartifacts", "peer", "dist", "figures", "scratch"})
+SKIPPED = frozenset({"cache", "mlartifacts", "peer", "dist", "figures", "scratch", "champions"})
 """Folders of outputs that hold no runs of their own."""
 FILES: Mapping[str, tuple[Kind, str]] = {
     REPORT: ("run", PAGE),

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from whest.document import PAGE
-from whest.gallery.entry import Entry, Kind, as_tags, clip
+from whest.gallery.entry import LONGEST_NOTE, Entry, Kind, as_tags, clip, ledger
 from whest.gallery.index import newest_first
 from whest.tracking.local import is_persons
 from whest.tracking.parents import KIND
@@ -46,7 +46,7 @@ def _entry(run: Any) -> Entry:
         n_failed=round(_figure(metrics, "n_failed_mlps") or _figure(metrics, "n_failed_cases") or 0),
         status=STATUS.get(run.info.status, run.info.status.lower()),
         tags=as_tags({key: value for key, value in sorted(tags.items()) if is_persons(key)}),
-        notes=clip(tags.get("notes")),
+        notes=clip("; ".join([*ledger(tags), *([tags["notes"]] if tags.get("notes") else [])]), LONGEST_NOTE),
         participant=clip(tags.get("participant")),
         words=clip(tags.get("verdict"), 300),
         page=_page(run.info.artifact_uri or "", PAGES[kind]),

@@ -17,6 +17,7 @@ from whest.isolation.messages import Traced
 from whest.isolation.protections import Name, Protections, status_of
 from whest.isolation.runner import InProcessRunner, Runner
 from whest.limits import WorkerLimits
+from whest.metering.lists import DEFAULT, PriceList
 
 
 @dataclass(frozen=True)
@@ -73,24 +74,25 @@ def open_runner(
     hidden: Sequence[Path],
     cache: Path,
     sealed: Traced | None = None,
+    prices: PriceList = DEFAULT,
 ) -> Runner:
     """`sealed` is the program of a sealed estimator, which is not traced again."""
     if not isolation.is_process(spec):
-        return InProcessRunner(spec, context)
+        return InProcessRunner(spec, context, prices)
     from whest.isolation.eager import EagerProcessRunner  # a trusted estimator needs no worker
     from whest.isolation.peer import PeerRunner
     from whest.isolation.process import World
     from whest.isolation.traced import TracedProcessRunner
 
-    _refuse_among_answers(hidden, spec)
+    refuse_among_answers(hidden, spec)
     names = tuple(str(path) for path in hidden)
-    world = World(spec, context, limits, names, cache, isolation.required_of(spec))
+    world = World(spec, context, limits, names, cache, isolation.required_of(spec), prices)
     if spec.peer is not None:
         return PeerRunner(world, isolation.fresh)
     return EagerProcessRunner(world, isolation.fresh) if spec.mode == "eager" else TracedProcessRunner(world, sealed)
 
 
-def _refuse_among_answers(hidden: Sequence[Path], spec: EstimatorSpec) -> None:
+def refuse_among_answers(hidden: Sequence[Path], spec: EstimatorSpec) -> None:
     """An estimator that lives among the answers could not be kept from them. A sealed program is never in the room."""
     for path in hidden:
         if spec.source is not None and not spec.is_sealed and spec.source.resolve().is_relative_to(path.resolve()):

@@ -82,6 +82,8 @@ class World:
     hidden: tuple[str, ...]
     cache: Path
     require: tuple[str, ...] = ()
+    prices: str = "whest"
+    """The price list of the run."""
 
     def launch(self, role: str, scratch: Path) -> Launch:
         """One of `whest.isolation.worker`'s roles, in this interpreter."""
@@ -90,6 +92,7 @@ class World:
             "spec": write_spec(self.spec),
             "context": asdict(replace(self.context, scratch_dir=str(scratch))),
             "cache": str(self.cache),
+            "prices": self.prices,
         }
         module, environment = "whest.isolation.worker", bare_environment(scratch)
         inside = {"JAX_PLATFORMS": platforms}

@@ -14,6 +14,7 @@ from whest.estimator.traced import Program, compile_program, estimator_function,
 from whest.isolation.channel import Message
 from whest.isolation.messages import Answer, Arrays, read_mlp, read_spec, write_cost, write_prediction
 from whest.isolation.portable import read_program, write_program
+from whest.metering.lists import use_prices
 
 Role = Callable[[Message, Arrays], Answer]
 
@@ -21,6 +22,7 @@ Role = Callable[[Message, Arrays], Answer]
 def tracer(start: Message) -> Role:
     """Traces the estimator once; it never sees a weight."""
     spec, context = read_spec(start["spec"]), SetupContext(**start["context"])
+    use_prices(start["prices"])
 
     def answer(message: Message, arrays: Arrays) -> Answer:
         estimator = set_up(spec, context)
@@ -44,6 +46,7 @@ def evaluator(start: Message) -> Role:
     """Meters and runs a program that came as plain data."""
     context = SetupContext(**start["context"])
     prepare_precision(start["cache"])
+    use_prices(start["prices"])
     program: Program | None = None
 
     def answer(message: Message, arrays: Arrays) -> Answer:

@@ -13,6 +13,7 @@ from whest.estimator.eager import EagerSession
 from whest.estimator.spec import EstimatorSpec
 from whest.estimator.traced import Begun, Compiling, Program, begin_program, estimator_function
 from whest.isolation.messages import WorkerFailedError
+from whest.metering.lists import DEFAULT, PriceList, priced_by
 from whest.mlp import MLP
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class Session(Protocol):
 class InProcessRunner:
     """The estimator in our own process: fast, and only for code that is trusted."""
 
-    def __init__(self, spec: EstimatorSpec, context: SetupContext) -> None:
-        self._spec, self._context = spec, context
+    def __init__(self, spec: EstimatorSpec, context: SetupContext, prices: PriceList = DEFAULT) -> None:
+        self._spec, self._context, self._prices = spec, context, prices
         self._estimator: Estimator | None = None
         self._session: Session | Compiling | Failure | None = None
         self._is_warm = False
@@ -97,7 +98,8 @@ class InProcessRunner:
 
     def prepare(self) -> Failure | None:
         if self._session is None:
-            self._session = self._begin()
+            with priced_by(self._prices):
+                self._session = self._begin()
         return self._session if isinstance(self._session, Failure) else None
 
     def predict(self, mlp: MLP) -> Prediction:

@@ -54,6 +54,9 @@ class TracedProcessRunner:
             self._evaluator.close()
         self._evaluator, self._is_warm = None, False
 
+    def _worker(self, role: str) -> Worker:
+        return Worker(role, self._world)
+
     def prepare(self) -> Failure | None:
         if self._verdict is None:
             try:
@@ -76,7 +79,7 @@ class TracedProcessRunner:
         if self._evaluator is not None:
             return
         started, self._output = time.monotonic(), ""
-        self._evaluator = Worker(self._role, self._world)
+        self._evaluator = self._worker(self._role)
         if self._program is None:
             self._output = self._trace(self._evaluator)
         self._load(self._evaluator)
@@ -115,7 +118,7 @@ class TracedProcessRunner:
         Both workers import side by side, but the evaluator has all it needs before the estimator's first line runs.
         """
         timeout_s = self._world.limits.setup_timeout_s
-        worker = Worker("trace", self._world)
+        worker = self._worker("trace")
         try:
             evaluator.wait_until_ready()
             worker.wait_until_ready()

@@ -18,6 +18,7 @@ from whest.errors import UnmeterableError
 from whest.metering.elementwise import choices
 from whest.metering.internals import ClosedJaxpr, JaxprEqn, scan_of, while_of
 from whest.metering.jaxprs import Path, check_programs, kind, label_of, refuse_foreign, sub_programs
+from whest.metering.lists import DEFAULT, chosen
 from whest.metering.parameters import check_params
 from whest.metering.prices import price
 from whest.metering.signatures import Remembered, check_equation, check_literals
@@ -78,11 +79,19 @@ def meter(
 
     def measure(*args: Any, **kwargs: Any) -> Cost:
         if hasattr(function, "trace") and not (names or places):
-            return cost_of(function.trace(*args, **kwargs).jaxpr)
+            return _by_chosen_list(function.trace(*args, **kwargs).jaxpr)
         held = {place % len(args) for place in places if -len(args) <= place < len(args)}
-        return cost_of(_traced(function, args, kwargs, held, names))
+        return _by_chosen_list(_traced(function, args, kwargs, held, names))
 
     return measure
+
+
+def _by_chosen_list(program: ClosedJaxpr) -> Cost:
+    if chosen() == DEFAULT:
+        return cost_of(program)
+    from whest.metering.xla import count  # it builds on this module
+
+    return count(program).cost()
 
 
 def _traced(

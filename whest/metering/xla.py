@@ -19,6 +19,7 @@ from whest.metering.elementwise import ONE, SEVERAL
 from whest.metering.internals import ClosedJaxpr, JaxprEqn
 from whest.metering.jaxprs import Kind, kind
 from whest.metering.jaxprs import Path as Place
+from whest.metering.lists import DEFAULT, PriceList, chosen
 from whest.metering.lowered import Figure, lowered_figure
 from whest.metering.prices import FREE, REFUSED
 from whest.metering.signatures import Remembered
@@ -114,6 +115,8 @@ class Counted:
     estimate: Estimate
     xla: Estimate
     unknown: tuple[str, ...]
+    prices: PriceList = DEFAULT
+    """The list whose charges are F."""
 
     @property
     def loops(self) -> Mapping[Place, Tally]:
@@ -122,17 +125,18 @@ class Counted:
 
     def cost(self, rounds: Sequence[int] = ()) -> Cost:
         """The cost once the loops' rounds are known; a lower bound without them."""
-        return replace(self.estimate.cost(rounds), flops_xla=xla_flops(self.xla, rounds), xla_unknown=self.unknown)
+        charged = self.estimate if self.prices == DEFAULT else self.xla
+        return replace(charged.cost(rounds), flops_xla=xla_flops(self.xla, rounds), xla_unknown=self.unknown)
 
     def rounds_alone(self) -> "Counted":
         """What the rounds add to the lower bound."""
-        return Counted(Estimate({}, self.estimate.loops), Estimate({}, self.xla.loops), ())
+        return Counted(Estimate({}, self.estimate.loops), Estimate({}, self.xla.loops), (), self.prices)
 
 
 def count(program: ClosedJaxpr) -> Counted:
     """Both counts of a traced program; the table comes first, since it refuses what can't be priced."""
     estimate = estimate_cost(program)
-    return Counted(estimate, *xla_estimate(program))
+    return Counted(estimate, *xla_estimate(program), chosen())
 
 
 def xla_cost(program: ClosedJaxpr, rounds: Sequence[int] = ()) -> XlaCost:

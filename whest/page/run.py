@@ -44,11 +44,18 @@ def run_page(document: Json, parts: PageParts, folder: Path | None = None) -> Pa
         blocks=[
             *parts.notices,
             *([Text(notes)] if notes else []),
+            *_ledger(document["run_config"]),
             _headline(document, parts),
             *parts.gauges,
             *(Section(name, blocks) for name, blocks in sections.items() if blocks),
         ],
     )
+
+
+def _ledger(config: Json) -> list[Block]:
+    """What the run was to show, and what was decided on it."""
+    given = [(name, config[name]) for name in ("hypothesis", "decision") if config.get(name)]
+    return [Facts(given)] if given else []
 
 
 def composed_config(folder: Path) -> str | None:

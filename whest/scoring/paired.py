@@ -1,9 +1,9 @@
-"""Comparison on the same cases: paired differences, ratios of means, and the part of an error that is noise.
+"""Comparison on the same cases: paired differences and ratios of means.
 
 An MLP that is hard for one estimator is hard for the other too. So the differences spread far less than the scores.
 The t interval decides. Fieller's interval for the ratio of means is the same test at every ratio, so it excludes 1
-exactly when the t interval excludes 0. The bootstrap interval beside them assumes no normal distribution. All functions
-are pure.
+exactly when the t interval excludes 0. The bootstrap interval and the exact sign-flip test beside them assume no normal
+distribution. Cases of a stream are taken in groups (`serial.py`). All functions are pure.
 """
 
 import math
@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy import stats
 
-POWER = 0.8
-"""The chance that `n_needed` cases resolve a difference as large as the one seen."""
+from whest.scoring.exact import sign_flip_p, smallest_p
+from whest.scoring.power import POWER, smallest_ratio
+from whest.scoring.serial import group_means, n_groups
 
 SEEN = 1.5
 """Standard errors from which on a difference counts as seen, though not resolved."""
@@ -42,6 +43,8 @@ class Paired:
     confidence: float = 0.95
     n_resamples: int = 10_000
     seed: int = 0
+    is_serial: bool = False
+    """Whether the cases are in the order of a stream, where neighbours are alike."""
 
     def __post_init__(self) -> None:
         if self.a.shape != self.b.shape or self.a.ndim != 1 or not self.a.size:
@@ -62,8 +65,18 @@ class Paired:
         return float(self.differences.mean())
 
     @property
+    def n_units(self) -> int:
+        """The number of independent parts: the cases, or the groups of a stream."""
+        return n_groups(self.n_cases) if self.is_serial else self.n_cases
+
+    @cached_property
+    def unit_differences(self) -> Scores:
+        """The differences of the cases, or the mean differences of the groups of a stream."""
+        return self._units(self.differences)
+
+    @property
     def standard_error(self) -> float | None:
-        return float(self.differences.std(ddof=1)) / math.sqrt(self.n_cases) if self.n_cases > 1 else None
+        return float(self.unit_differences.std(ddof=1)) / math.sqrt(self.n_units) if self.n_units > 1 else None
 
     @property
     def is_identical(self) -> bool:
@@ -106,7 +119,28 @@ class Paired:
     def p_value(self) -> float | None:
         if not self.standard_error:
             return None
-        return float(2 * stats.t.sf(abs(self.difference) / self.standard_error, self.n_cases - 1))
+        return float(2 * stats.t.sf(abs(self.difference) / self.standard_error, self.n_units - 1))
+
+    @cached_property
+    def sign_flip_p(self) -> float | None:
+        """The exact test's p-value; None for one case or group, and for more than 13."""
+        return sign_flip_p(self.unit_differences) if self.n_units > 1 else None
+
+    @property
+    def rests_on_normality(self) -> bool:
+        """Whether the t interval resolves a difference that the exact test doesn't."""
+        return self.is_resolved and self.sign_flip_p is not None and self.sign_flip_p > 1 - self.confidence
+
+    @property
+    def smallest_ratio(self) -> float | None:
+        """The smallest ratio that this number of cases resolves with the chance `POWER`, at this spread."""
+        if self.ratio is None or self.n_units < 2:
+            return None
+        better, worse = sorted((self._units(self.a), self._units(self.b)), key=lambda scores: float(scores.mean()))
+        cov = np.cov(better / better.mean(), worse / worse.mean(), ddof=1)
+        spreads = math.sqrt(cov[0, 0]), math.sqrt(cov[1, 1])
+        correlation = float(cov[0, 1]) / (spreads[0] * spreads[1]) if all(spreads) else 0.0
+        return smallest_ratio(self.n_units, spreads, correlation, self.confidence)
 
     @cached_property
     def bootstrap_interval(self) -> Interval | None:
@@ -114,7 +148,7 @@ class Paired:
 
         Without this correction, intervals from a dozen MLPs miss the true difference twice as often as they should.
         """
-        n = self.n_cases
+        n = self.n_units
         if n < 2:
             return None
         tail = float(stats.norm.cdf(-math.sqrt(n / (n - 1)) * self._t))
@@ -125,11 +159,11 @@ class Paired:
     def ratio_interval(self) -> Interval | None:
         """Fieller's interval: every ratio r for which `a − r·b` is not resolved from zero; None if it is unbounded."""
         ratio = self.ratio
-        if ratio is None or self.n_cases < 2:
+        if ratio is None or self.n_units < 2:
             return None
         scale = float(self.b.mean())
-        a, b = self.a / scale, self.b / scale
-        noise = np.cov(a, b, ddof=1) / self.n_cases * self._t**2
+        a, b = self._units(self.a) / scale, self._units(self.b) / scale
+        noise = np.cov(a, b, ddof=1) / self.n_units * self._t**2
         square, cross, rest = 1 - noise[1, 1], ratio - noise[0, 1], ratio**2 - noise[0, 0]
         root = cross**2 - square * rest
         if square <= 0 or root < 0:
@@ -147,27 +181,32 @@ class Paired:
         if error is None or abs(self.difference) <= SEEN * error:
             return None
         z = float(stats.norm.ppf((1 + self.confidence) / 2))
-        spread = float(self.differences.std(ddof=1)) / abs(self.difference)
+        spread = float(self.unit_differences.std(ddof=1)) / abs(self.difference)
         needed = ((z + float(stats.norm.ppf(POWER))) * spread) ** 2 + z**2 / 2  # the last term corrects for t's tails
+        needed *= self.n_cases / self.n_units
         return max(2, math.ceil(needed)) if math.isfinite(needed) else None
 
     @property
     def _t(self) -> float:
-        return float(stats.t.ppf((1 + self.confidence) / 2, self.n_cases - 1))
+        return float(stats.t.ppf((1 + self.confidence) / 2, self.n_units - 1))
+
+    def _units(self, values: Scores) -> Scores:
+        return group_means(values, self.n_units) if self.is_serial else values
 
     def _resampled_means(self) -> Float[np.ndarray, " resample"]:
         """Drawn in slices, so that a thousand cases don't fill the memory."""
-        rng, n = np.random.default_rng(self.seed), self.n_cases
+        rng, n = np.random.default_rng(self.seed), self.n_units
         rows = max(1, 2_000_000 // n)
         sizes = [min(rows, self.n_resamples - first) for first in range(0, self.n_resamples, rows)]
-        return np.concatenate([self.differences[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
+        return np.concatenate([self.unit_differences[rng.integers(0, n, (size, n))].mean(axis=1) for size in sizes])
 
 
 def verdict(paired: Paired, a: str, b: str, unit: str = "MLP") -> str:
     """The comparison in words. `unit` names the kind of case, e.g. "MLP"."""
     n = paired.n_cases
-    if n < 2:
-        return f"not resolved: one {unit} has no error bar ({a} against {b})"
+    if paired.n_units < 2:
+        few = f"one {unit} has" if n == 1 else f"{n} {unit}s in a row have"
+        return f"not resolved: {few} no error bar ({a} against {b})"
     if paired.is_identical:
         return f"{a} and {b} score the same on all {n} {unit}s"
     if not paired.is_resolved:
@@ -179,7 +218,18 @@ def verdict(paired: Paired, a: str, b: str, unit: str = "MLP") -> str:
     wins = paired.wins if paired.a_is_better else n - paired.wins - paired.ties
     much, ends = _how_much(paired)
     level = f"{100 * paired.confidence:.3g} %"
-    return f"{better} is {much} better than {worse}, {level} {ends}, {wins} of {n} {unit}s"
+    return f"{better} is {much} better than {worse}, {level} {ends}, {wins} of {n} {unit}s{_caveat(paired, unit)}"
+
+
+def _caveat(paired: Paired, unit: str) -> str:
+    """What to know of a resolved difference that only the t interval resolves."""
+    if not paired.rests_on_normality:
+        return ""
+    n, p = paired.n_units, paired.sign_flip_p
+    limit = smallest_p(n)
+    words = f"; this rests on normality alone: the exact sign-flip test has p = {p:.3g}"
+    parts = f"{n} groups of {unit}s" if paired.is_serial else f"{n} {unit}s"
+    return f"{words}, and {parts} cannot go below {limit:.3g}" if limit > 1 - paired.confidence else words
 
 
 def _how_much(paired: Paired) -> tuple[str, str]:
@@ -199,47 +249,3 @@ def _how_much(paired: Paired) -> tuple[str, str]:
 def _round(count: int) -> str:
     """Rounded to two digits, because it is an estimate."""
     return f"{float(f'{count:.2g}'):,.0f}" if count >= 10 else str(count)
-
-
-@dataclass(frozen=True)
-class ErrorSplit:
-    """An estimator's MSE in two parts: the bias stays when seeds are averaged, the noise averages out."""
-
-    n_seeds: int
-    n_mlps: int
-    mse: float
-    bias: float
-    """Bias squared, without the truth's own noise. It is an unbiased estimate, so it can be below zero."""
-    bias_se: float | None
-    noise: float
-    noise_se: float | None
-
-    @property
-    def noise_share(self) -> float | None:
-        whole = self.bias + self.noise
-        return min(1.0, self.noise / whole) if whole > 0 else None
-
-
-def split_error(
-    mses: Float[np.ndarray, "seed mlp"],
-    predictions: Float[np.ndarray, "seed mlp width"],
-    floors: Float[np.ndarray, " case"],
-) -> ErrorSplit:
-    """Bias and noise from replicates that differ only in their seed.
-
-    With K predictions p_k of an MLP, `noise = mean_j Var_k(p_kj)` with K − 1 in the denominator is unbiased, and so is
-    `bias² = mean_k MSE_k − noise − floor`. The floor is subtracted because the truth's error is common to all seeds
-    and would look like bias.
-    """
-    n_seeds, n_mlps = mses.shape
-    if n_seeds < 2:
-        raise ValueError(f"n_seeds={n_seeds}: noise and bias can be separated only with 2 seeds or more")
-    noise = predictions.astype(np.float64).var(axis=0, ddof=1).mean(axis=1)
-    bias = mses.mean(axis=0) - noise - floors
-    return ErrorSplit(
-        n_seeds, n_mlps, float(mses.mean()), float(bias.mean()), _error(bias), float(noise.mean()), _error(noise)
-    )
-
-
-def _error(values: Scores) -> float | None:
-    return float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else None

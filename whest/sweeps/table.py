@@ -13,6 +13,7 @@ from whest.config.commands import words_of
 from whest.document import Json, case_key, case_rows, case_score, front_of, n_failed
 from whest.notation import inert
 from whest.scoring.paired import Paired
+from whest.scoring.serial import SERIAL
 from whest.sweeps.resume import PROBLEM_FILE
 
 UNFINISHED = "left no report"
@@ -71,6 +72,8 @@ class SweepRow:
     scores: Mapping[str, float] = field(default_factory=dict)
     """The figure of each case, by the case's name. `case_is_lower_better` says its direction."""
     case_is_lower_better: bool = True
+    is_serial: bool = False
+    """Whether the cases are blocks of a stream, in its order."""
 
 
 def read_sweep(folder: Path, elsewhere: Mapping[int, Json] | None = None) -> list[SweepRow]:
@@ -126,6 +129,7 @@ def row_of(job: int, overrides: str, report: Json) -> SweepRow:
             if row.get(by_case["field"]) is not None
         },
         case_is_lower_better=by_case["direction"] == "lower",
+        is_serial=by_case["unit"] in SERIAL,
     )
 
 
@@ -161,11 +165,12 @@ def _marked(row: SweepRow, top: SweepRow | None) -> SweepRow:
         return row
     if row is top:
         return replace(row, best="best")
-    shared = sorted(row.scores.keys() & top.scores.keys())
+    shared = [case for case in row.scores if case in top.scores]
     if len(shared) < 2:
         return row
     a, b = (np.array([one.scores[case] for case in shared], dtype=float) for one in (row, top))
-    return row if Paired(a, b, row.case_is_lower_better).is_resolved else replace(row, best="tied")
+    paired = Paired(a, b, row.case_is_lower_better, is_serial=row.is_serial)
+    return row if paired.is_resolved else replace(row, best="tied")
 
 
 def best_of(rows: Sequence[SweepRow]) -> list[tuple[SweepRow, list[SweepRow]]]:

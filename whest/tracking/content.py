@@ -18,7 +18,7 @@ SWEEP_JOB = "sweep_job"
 ORIGIN = "whestbench"
 
 NO_CHOICES = re.compile(
-    r"(^|\.|_)sha256$|^estimator\.target$|^isolation\.(protections\.|status$)|^lambda_has_effect$|^(name|notes)$|^tags\."
+    r"(^|\.|_)sha256$|^estimator\.target$|^isolation\.(protections\.|status$)|^lambda_has_effect$|^(name|notes|hypothesis|decision)$|^tags\."
 )
 """Config values that follow from others, or only name the run. They are tags or in the report: among the params they
 would fill MLflow's view of what differs between runs."""
@@ -48,6 +48,7 @@ def run_tags(document: Json, folder: Path, sha256: str) -> dict[str, str]:
     host = meta["host"]
     named: dict[str, Any] = {
         **config.get("tags", {}),
+        **{name: config.get(name) for name in ("hypothesis", "decision")},
         SCORE: score_words(document["results"]),
         "estimator": config["estimator"]["name"],
         "estimator_target": config["estimator"]["target"],

@@ -20,7 +20,7 @@ NOTE = "mlflow.note.content"
 OWN_TAGS = frozenset(
     "score estimator estimator_target round participant scoring protocol_hash protection code_version whest_version "
     "schema_version host device backend python_version jax_version jaxlib_version numpy_version run_folder command "
-    "report_sha256 imported imported_sha256 imported_from disagrees sweep_job solution verdict "
+    "report_sha256 imported imported_sha256 imported_from disagrees sweep_job solution verdict hypothesis decision "
     "compared_protocol".split()
 )
 """The tags that whest writes itself, and reads back from runs."""

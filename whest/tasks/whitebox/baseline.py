@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from whest.metering.lists import DEFAULT, PriceList, priced_by
 from whest.metering.walk import meter
 
 
@@ -22,12 +23,13 @@ def sample_means(
 
 
 @cache
-def flops_per_sample(width: int, depth: int) -> float:
-    """The cost of one more sample."""
+def flops_per_sample(width: int, depth: int, prices: PriceList = DEFAULT) -> float:
+    """The cost of one more sample, by a price list."""
     weights = jax.ShapeDtypeStruct((depth, width, width), jnp.float32)
 
     def flops(n_samples: int) -> int:
-        return meter(lambda w, key: sample_means(w, key, n_samples))(weights, jax.random.key(0)).flops
+        with priced_by(prices):
+            return meter(lambda w, key: sample_means(w, key, n_samples))(weights, jax.random.key(0)).flops
 
     return (flops(3000) - flops(2000)) / 1000
 

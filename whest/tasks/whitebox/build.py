@@ -12,6 +12,7 @@ from whest.estimator.contract import SetupContext
 from whest.estimator.spec import estimator_spec
 from whest.isolation.choose import Isolation
 from whest.limits import Limits, WorkerLimits
+from whest.metering.lists import DEFAULT
 from whest.sealed.purpose import Purpose
 from whest.sealed.sealed import sealed_programs
 from whest.tasks.whitebox.task import Whitebox
@@ -42,6 +43,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
     isolation = build_target(Isolation, config["isolation"], "isolation")
     isolation.refuse_unfit(estimator)
     purpose = Purpose("whitebox", int(settings.budget), width=dataset.width, depth=dataset.depth)
+    refuse_unfit_prices(settings.meter, estimator.mode)
     if settings.memory_limit_mb is not None and not isolation.is_process(estimator):
         raise ConfigError(
             f"memory_limit_mb={settings.memory_limit_mb:g} works only for a worker: add isolation=process"
@@ -67,4 +69,11 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         cache=TruthCache(settings.outputs / "cache" / "truth"),
         outputs=settings.outputs,
         sealed=sealed_programs(estimator, purpose),
+        prices=settings.meter,
     )
+
+
+def refuse_unfit_prices(prices: str, mode: str) -> None:
+    """Only a whole traced program has a figure of XLA's."""
+    if prices != DEFAULT and mode != "traced":
+        raise ConfigError(f"meter={prices} needs estimator.mode=traced, this estimator is {mode}: leave meter out")

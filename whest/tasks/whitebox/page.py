@@ -9,11 +9,12 @@ from whest.page.cases import case_chart
 from whest.page.failures import failure_blocks, failure_words, output_blocks
 from whest.page.flops import flop_blocks, percent
 from whest.page.run import PageParts
+from whest.scoring.power import power_words, smallest_ratio_of
 from whest.tasks.whitebox.answers import answer_blocks
 from whest.tasks.whitebox.figures import Answers
 from whest.tasks.whitebox.layers import layer_chart
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE
-from whest.tasks.whitebox.words import against_sampling, lambda_words
+from whest.tasks.whitebox.words import against_sampling, lambda_words, meter_words
 
 MAX_ROWS = 1000
 EXPLORE = "To see one MLP neuron by neuron: job=explore path=RUN_DIR mlp=NAME."
@@ -58,7 +59,7 @@ def _subtitle(document: Json) -> str:
     return (
         f"{count(n_done, 'MLP')} of {config['width']}×{config['depth']} · {config['round']} · "
         f"budget {config['flop_budget']:.3g} FLOPs, "
-        f"λ {config['lambda_flops_per_second']:.3g}{lambda_words(config)} · "
+        f"λ {config['lambda_flops_per_second']:.3g}{lambda_words(config)}{meter_words(config)} · "
         f"{started:%-d %B %Y, %H:%M} UTC"
     )
 
@@ -115,12 +116,21 @@ def _facts(document: Json) -> list[Fact]:
     ratio = results.get("ratio_to_sampling")
     if ratio is not None:
         facts.append(Fact("against sampling", f"{ratio:.3g}×", f"{against_sampling(ratio)} with the same compute"))
+    facts += _power(results)
     walls = [row["wall_time_s"] for row in results["per_mlp"]]
     compiled = f"compiled in {results['compile_time_s']:.2g} s"
     facts.append(Fact("time", f"{sum(walls) / len(walls):.3g} s per MLP", compiled))
     failed = results["n_failed_mlps"]
     facts.append(Fact("failed MLPs", f"{failed} of {len(walls)}", "", "bad" if failed else "plain"))
     return facts
+
+
+def _power(results: Json) -> list[Fact]:
+    """The smallest ratio that the run's MLPs resolve, for scores that are a product with the error."""
+    field, rows = case_score(results)["field"], results["per_mlp"]
+    if field != "adjusted_final_layer_score" or len(rows) < 2:
+        return []
+    return [Fact("resolves", *power_words(smallest_ratio_of([row[field] for row in rows]), len(rows)))]
 
 
 def _rule_facts(results: Json) -> list[Fact]:

@@ -20,6 +20,7 @@ from whest.isolation.choose import Isolation, describe_protection, open_runner
 from whest.isolation.messages import Traced
 from whest.isolation.runner import Runner
 from whest.limits import Limits, WorkerLimits
+from whest.metering.lists import DEFAULT, PriceList, list_meter
 from whest.mlp import MLP
 from whest.progress import Progress
 from whest.report import RunMeta
@@ -53,6 +54,7 @@ class Whitebox:
     outputs: Path
     sealed: Traced | None = None
     """The program of a sealed estimator."""
+    prices: PriceList = DEFAULT
 
     @property
     def require(self) -> tuple[str, ...]:
@@ -81,18 +83,19 @@ class Whitebox:
         """The FLOPs of plain sampling per input, by the same meter as the estimator's."""
         if self.estimator.peer is not None:
             return peer_flops_per_sample(self.context.width, self.context.depth)
-        return flops_per_sample(self.context.width, self.context.depth)
+        return flops_per_sample(self.context.width, self.context.depth, self.prices)
 
     def protocol(self) -> Json:
         sampled = not self.dataset.has_truth or self.sampler.resample
         return {
             "dataset": self.dataset.sha256,
             "truth": describe_sampler(self.sampler) if sampled else "baked",
-            "meter": self.estimator.meter,
+            "meter": self.estimator.meter if self.prices == DEFAULT else list_meter(),
         }
 
     def describe(self, cases: Sequence[WhiteboxCase]) -> Json:
         return {
+            **({"meter": self.prices} if self.prices != DEFAULT else {}),
             "n_mlps": self.dataset.n_mlps,
             "width": self.dataset.width,
             "depth": self.dataset.depth,
@@ -122,7 +125,14 @@ class Whitebox:
         hidden = [self.outputs, SUITES, *self.dataset.hidden]
         compiled = self.outputs / "cache" / "xla"
         return open_runner(
-            self.isolation, self.estimator, self.context, self.worker_limits, hidden, compiled, self.sealed
+            self.isolation,
+            self.estimator,
+            self.context,
+            self.worker_limits,
+            hidden,
+            compiled,
+            self.sealed,
+            self.prices,
         )
 
     def _truth(self, row: Row, mlp: MLP, failure: Failure | None, progress: Progress) -> tuple[Truth, float | None]:

@@ -11,11 +11,12 @@ from whest.display.view import View
 from whest.document import Json, has_failed
 from whest.notation import count, figure, gauge, plus_minus
 from whest.report import Row
+from whest.scoring.power import power_words, smallest_ratio_of
 from whest.scoring.whest import WhestScore
 from whest.scoring.whitebox import WhiteboxScore
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, save_predictions
 from whest.tasks.whitebox.report import WhiteboxReport
-from whest.tasks.whitebox.words import against_sampling, lambda_words
+from whest.tasks.whitebox.words import against_sampling, lambda_words, meter_words
 
 if TYPE_CHECKING:
     from whest.page.drawing import Draw
@@ -33,6 +34,7 @@ class WhiteboxView(View[WhiteboxReport]):
             f"[bold]{escape(config['estimator']['name'])}[/] on {escape(config['dataset']['name'])}: "
             f"{count(len(report.cases), 'MLP')} of {config['width']}x{config['depth']}, "
             f"budget {report.limits.budget:.3g} FLOPs, λ {report.limits.lam:.3g}{lambda_words(config)}"
+            f"{meter_words(config)}"
         )
 
     def rows(self, report: WhiteboxReport) -> list[Row]:
@@ -157,6 +159,9 @@ def _rule_rows(score: WhiteboxScore) -> list[Row]:
         ratio = score.ratio_to_sampling
         if ratio is not None:
             rows.append(("against sampling", f"{ratio:.3g}x", f"{against_sampling(ratio)} at the same compute"))
+        if len(score.cases) > 1:
+            resolved = smallest_ratio_of([case.adjusted_final_layer_score for case in score.cases])
+            rows.append(("resolves", *power_words(resolved, len(score.cases))))
         return rows
     from whest.scoring.fherma import FhermaScore  # another rule's run doesn't import it
 

@@ -11,6 +11,11 @@ def lambda_words(config: Json) -> str:
     return "" if config.get("lambda_has_effect", True) else " (no effect: traced, so no residual time)"
 
 
+def meter_words(config: Json) -> str:
+    """The price list, if it isn't whest's own."""
+    return f", meter={config['meter']}" if config.get("meter") else ""
+
+
 def against_sampling(ratio: float) -> str:
     """The ratio in words. Over a few MLPs two samplers of one variance differ by a quarter."""
     if 1 / LEVEL <= ratio <= LEVEL:
