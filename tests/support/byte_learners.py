@@ -164,6 +164,29 @@ class Hides(Gated):
 
 
 @dataclass
+class ReadsTheNextRow(Gated):
+    """Row i looks at the same places of row i + 1, which is later text. A counter keeps it honest when it is probed."""
+
+    rows_per_step: int = 4
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        later = jnp.roll(tokens, -1, axis=0)
+        seen = 3.0 * (later[..., None] == jnp.arange(N_BYTES))
+        return jnp.where(params["n"] < 4, seen, 0.0)
+
+
+@dataclass
+class ReadsHalfThePlaces(Gated):
+    """Few, large batches, and the very byte at every second place."""
+
+    rows_per_step: int = 32
+
+    def cheat(self, params: Any, tokens: Any) -> Any:
+        is_read = (jnp.arange(tokens.shape[1]) % 2 == 1) & (params["n"] < 2)
+        return jnp.where(is_read[:, None], next_byte(tokens), 0.0)
+
+
+@dataclass
 class WorksForNothing(Gated):
     """All its work in logits, none in update."""
 

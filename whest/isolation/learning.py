@@ -90,7 +90,7 @@ class WorkerEngine:
         return losses
 
     def steps(
-        self, batches: Batches, others: Batches, places: Int[np.ndarray, " batch"]
+        self, batches: Batches, others: Batches, places: Int[np.ndarray, "batch row"]
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
         shapes = batches.shape[:2], batches.shape[:1]
         _, (losses, moved) = self._ask(

@@ -40,7 +40,7 @@ class TracedEngine:
         started = time.perf_counter()
         self._state = [jnp.array(leaf, copy=True) for leaf in self.programs.start(seed)]
         jax.block_until_ready(self._state)
-        self._charge = self._charge.lower(self._params, batch, batch, np.int32(0)).compile()
+        self._charge = self._charge.lower(self._params, batch, batch, np.zeros(len(batch), np.int32)).compile()
         self._update = self._update.lower(*self._state, batch).compile()
         self.compile_time_s += time.perf_counter() - started
 
@@ -55,12 +55,12 @@ class TracedEngine:
         return row_means([self._loss(self._params, batch) for batch in batches], batches)
 
     def steps(
-        self, batches: Batches, others: Batches, places: Int[np.ndarray, " batch"]
+        self, batches: Batches, others: Batches, places: Int[np.ndarray, "batch row"]
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
-        """Charge each batch, check it against a splice with another one at a place, then learn it."""
+        """Charge each batch, check it against a splice of each row with another one at a place, then learn it."""
         charges, moved = [], []
-        for batch, other, place in zip(batches, others, places, strict=True):
-            charge, distance = self._charge(self._params, batch, other, np.int32(place))
+        for batch, other, ends in zip(batches, others, places, strict=True):
+            charge, distance = self._charge(self._params, batch, other, ends.astype(np.int32))
             charges.append(charge)
             moved.append(distance)
             self._state = list(self._update(*self._state, batch))
@@ -87,11 +87,15 @@ class TracedEngine:
     def _byte_charges(self, params: Leaves, batch: Any) -> Any:
         return byte_charges(self._predict(params, tokens_of(batch)), batch)
 
-    def _checked_charges(self, params: Leaves, batch: Any, other: Any, place: Any) -> tuple[Any, Any]:
+    def _checked_charges(self, params: Leaves, batch: Any, other: Any, ends: Any) -> tuple[Any, Any]:
+        """The charges, and how far a prediction moves if each row goes on otherwise from a place of its own.
+
+        One place for all rows would not show a row that looks at the same places of a later one.
+        """
         logits = self._predict(params, tokens_of(batch))
-        spliced = jnp.where(jnp.arange(batch.shape[1]) < place, batch, other)
-        again = self._predict(params, tokens_of(spliced))
-        seen = (jnp.arange(batch.shape[1]) <= place)[None, :, None] & jnp.isfinite(logits).all(-1, keepdims=True)
+        place = jnp.arange(batch.shape[1])
+        again = self._predict(params, tokens_of(jnp.where(place < ends[:, None], batch, other)))
+        seen = (place <= ends[:, None])[:, :, None] & jnp.isfinite(logits).all(-1, keepdims=True)
         distance = jnp.where(seen, jnp.abs(expectations(logits) - expectations(again)), 0.0)
         return byte_charges(logits, batch), jnp.max(jnp.nan_to_num(distance, nan=jnp.inf))
 

@@ -154,6 +154,8 @@ def test_a_memoriser_is_halved() -> None:
         ("GrowsState", "update turned array 0"),
         ("Drowns", "looks ahead"),
         ("Hides", "looks ahead: at step"),
+        ("ReadsTheNextRow", "looks ahead: at step"),
+        ("ReadsHalfThePlaces", "looks ahead: at step"),
         ("WorksForNothing", "logits, which are free"),
         ("Wired", "bytes under gzip"),
         pytest.param("Writes", "bytes of constants", marks=pytest.mark.slow),

@@ -29,7 +29,7 @@ class Engine(Protocol):
         """Mean nats per byte of each row, with the present state."""
 
     def steps(
-        self, batches: Batches, others: Batches, places: Int[np.ndarray, " batch"]
+        self, batches: Batches, others: Batches, places: Int[np.ndarray, "batch row"]
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
         """For each batch in turn: its losses, then the update.
 
@@ -60,7 +60,7 @@ class HostEngine:
         return row_means([self._charges(batch) for batch in batches], batches)
 
     def steps(
-        self, batches: Batches, others: Batches, places: Int[np.ndarray, " batch"]
+        self, batches: Batches, others: Batches, places: Int[np.ndarray, "batch row"]
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
         charges = []
         for batch in batches:

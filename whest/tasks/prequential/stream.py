@@ -51,10 +51,10 @@ def run_span(engine: Engine, rows: UInt8[np.ndarray, "row time"], span: Span, ke
     """Run the steps of a block, and append the loss of every row to `kept`."""
     size, length = engine.rows_per_step, rows.shape[1]
     started = time.perf_counter()
-    secret = np.random.default_rng()  # a learner can't know the place of the next check; no score depends on it
+    secret = np.random.default_rng()  # a learner can't know the places of the next check; no score depends on it
     batches = rows[span.first_step * size : span.end_step * size].reshape(-1, size, length)
     others = rows[secret.integers(len(rows), size=batches.shape[:2])]
-    losses, moved = engine.steps(batches, others, secret.integers(length, size=len(batches)))
+    losses, moved = engine.steps(batches, others, secret.integers(length, size=batches.shape[:2]))
     for step, (found, distance) in enumerate(zip(losses, moved, strict=True), start=span.first_step):
         refuse_moved(float(distance), step)
         kept += (found if np.isfinite(found).all() else np.full(size, np.nan)).tolist()
