@@ -4,6 +4,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import stat
 import tempfile
@@ -55,14 +56,26 @@ def read_bounded(path: Path, most: int) -> bytes:
 def parse_document(content: bytes, *, is_strict: bool = True) -> Any:
     """JSON with a bound on its values: many small ones take twenty times the memory of their text.
 
-    Strict JSON has no NaN and no Infinity; other programs write them all the same.
+    Strict JSON has no NaN and no Infinity, also not as 1e999; other programs write them all the same. Text with half of
+    a letter (a lone surrogate) can't be written anywhere, so it is refused.
     """
     if sum(content.count(mark) for mark in (b",", b"[", b"{")) > MOST_VALUES:
         raise TooLargeError(f"it has more than {MOST_VALUES:,} values")
+    hooks: dict[str, Any] = {"parse_constant": _refuse_constant, "parse_float": _finite} if is_strict else {}
     try:
-        return json.loads(content, parse_constant=_refuse_constant if is_strict else None)
+        document = json.loads(content, **hooks)
+        if b"\\ud" in content.lower():
+            json.dumps(document, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+    return document
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:20]} is no number that a float can hold")
+    return value
 
 
 def _refuse_constant(name: str) -> None:

@@ -152,9 +152,11 @@ def test_mutated_reports(genuine: tuple[Run, bytes], tmp_path: Path, seeds: rang
         b"[" + b"[]," * 3_000_000 + b"1]",
         b" " * (2**25 + 1),
         b'{"run_meta": {"protocol_hash": NaN}}',
+        b'{"run_meta": {"protocol_hash": 1e999}}',
+        b'{"run_meta": {"protocol_hash": "\\ud800"}}',
         b"9" * 5000,
     ],
-    ids=["deep", "deep objects", "many values", "long", "NaN", "a long number"],
+    ids=["deep", "deep objects", "many values", "long", "NaN", "infinity", "half a letter", "a long number"],
 )
 def test_what_is_too_much_for_a_report_is_a_problem(genuine: tuple[Run, bytes], content: bytes) -> None:
     run = check_run(as_logged(genuine[0], content), content)

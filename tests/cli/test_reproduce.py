@@ -107,6 +107,11 @@ def test_the_kept_source_runs_and_a_changed_line_is_shown(whest: Whest, mine: Pa
         ("whest.truth.fast.FastTruth", "os.system", "truth._target_=os.system, which is none of whest's choices"),
         ("estimators.mean_prop.MeanProp", "subprocess.Popen", "an object of a script"),
         ("name: mean_prop", "name: mean_prop\n  python: /bin/sh", "estimator.python=/bin/sh"),
+        (
+            "  - processes\n",
+            "",
+            "did without the protection of processes: if you trust its code, add isolation.require=",
+        ),
         ("task:", "task: ]", "it is not YAML"),
     ],
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from whest.cases.prediction import Failure
 from whest.display.console import open_console
 from whest.notation import count, figure, plus_minus
 from whest.tasks.whitebox.words import against_sampling
@@ -180,3 +181,9 @@ def test_a_run_without_any_error_has_pictures_and_a_score_of_zero(whest: Whest, 
     if n_mlps == 1:
         assert re.search(r"^score +0\b", outcome.out, re.MULTILINE)
         assert "±" not in outcome.out
+
+
+def test_a_strangers_exception_does_not_reach_the_terminal_raw() -> None:
+    """An exception's text could clear the screen or rename the window."""
+    failure = Failure("PREDICT_ERROR", "ValueError: \x1b[2J\x1b]0;PWNED\x07red", where="\x1b[31mmine.py:3")
+    assert failure.lines == ["  PREDICT_ERROR: ValueError: [2J]0;PWNEDred", "  [31mmine.py:3"]

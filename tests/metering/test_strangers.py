@@ -139,6 +139,14 @@ def test_a_generator_with_a_memory_is_refused() -> None:
         meter(lambda: lax.rng_uniform(np.float32(0), np.float32(1), (3,)))()
 
 
+@pytest.mark.parametrize(("name", "price"), [("THREE_FRY", 59), ("PHILOX", 38), ("DEFAULT", 38)])
+def test_xlas_generator_costs_what_its_algorithm_does(name: str, price: int) -> None:
+    """Threefry by XLA's own generator was had at half of `threefry2x32`'s price."""
+    algorithm = lax.RandomAlgorithm[f"RNG_{name}"]
+    drawn = meter(lambda key: lax.rng_bit_generator(key, (1000,), algorithm=algorithm)[1])
+    assert drawn(jnp.zeros(4, jnp.uint32)).flops == 1000 * price
+
+
 def test_the_remainder_of_floats_costs_its_longest_division() -> None:
     """2^127 mod m was had for one FLOP; squaring and reducing takes 7 products and 7 reductions at least."""
     numbers = jax.ShapeDtypeStruct((10,), jnp.float32)

@@ -34,7 +34,7 @@ fi
   hydra/launcher=cluster hydra.launcher.ray.init.address=127.0.0.1:6379
 "$bin/python" - <<'PYTHON'
 from mlflow import MlflowClient
-from whest.recorded import find_runs
+from whest.tracking.recorded import find_runs
 client = MlflowClient("http://127.0.0.1:5000")
 runs = find_runs(client, [client.get_experiment_by_name("whest").experiment_id])
 print("nodes", *(run.report["run_meta"]["host"]["hostname"] for run in runs))

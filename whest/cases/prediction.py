@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from whest.cost import Cost, Timing
+from whest.notation import printable
 
 ErrorCode = Literal[
     "PREDICT_ERROR",
@@ -70,8 +71,8 @@ class Failure:
 
     @property
     def lines(self) -> list[str]:
-        """The summary, and the user's own line if it is known."""
-        return [f"  {self.summary}", *([f"  {self.where}"] if self.where else [])]
+        """The summary, and the user's own line if it is known, without anything that a terminal would act on."""
+        return [f"  {printable(self.summary)}", *([f"  {printable(self.where)}"] if self.where else [])]
 
     @property
     def hints(self) -> tuple[str, ...]:

@@ -139,6 +139,13 @@ def rebuild(config: Config, place: Path, folder: Path, kept: Path | None) -> Any
         node["path"] = str(node["path"] if kept is None else source_path(kept, Path(str(node["path"]))))
     if recorded["isolation"].get("kind") == "none" and config["isolation"].get("kind") != "none":
         raise ConfigError("the recorded run ran with isolation=none: if you trust its code, add isolation=none")
+    demanded, kept_up = config["isolation"]["require"], recorded["isolation"].get("require") or ()
+    waived = sorted(set(demanded) - set(kept_up))
+    if waived:
+        raise ConfigError(
+            f"the recorded run did without the protection of {', '.join(waived)}: if you trust its code, add "
+            f"isolation.require=[{','.join(map(str, kept_up))}]"
+        )
     refuse_other_classes(recorded)
     return build({**recorded, "estimator": node}, folder)
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from whest.errors import UnmeterableError
 from whest.metering.elementwise import size
@@ -25,8 +26,8 @@ THREEFRY4_FLOPS = 234
 PHILOX2_FLOPS, PHILOX4_FLOPS = 80, 150
 """One Philox block: ten rounds of one or two wide products (high and low word), xors and a key's step."""
 
-RNG_BIT_GENERATOR_FLOPS = 30
-"""One 32-bit word of XLA's own generator (Philox: ten rounds of wide multiplies, xors and adds give four words)."""
+PHILOX_WORD_FLOPS, THREEFRY_WORD_FLOPS = 38, 59
+"""One 32-bit word of XLA's own generator: a quarter of a Philox block (also its default), or half of a Threefry one."""
 
 GENERATORS = ("threefry2x32", "rbg", "unsafe_rbg")
 
@@ -59,8 +60,8 @@ def _words(aval: Aval, bit_width: int) -> float:
 
 
 def random_bits(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
-    """118 per 32-bit word (a Threefry block and its fold), 30 with XLA's own generator."""
-    per_word = THREEFRY_FLOPS + 1 if generator_of(inputs[0]) == "threefry2x32" else RNG_BIT_GENERATOR_FLOPS
+    """118 per 32-bit word (a Threefry block and its fold), 38 with XLA's own generator."""
+    per_word = THREEFRY_FLOPS + 1 if generator_of(inputs[0]) == "threefry2x32" else PHILOX_WORD_FLOPS
     return per_word * _words(outputs[0], params["bit_width"])
 
 
@@ -96,8 +97,10 @@ def philox4x32(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) 
 
 
 def rng_bit_generator(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:
-    """30 per 32-bit word: XLA's own generator."""
-    return RNG_BIT_GENERATOR_FLOPS * _words(outputs[-1], np.dtype(outputs[-1].dtype).itemsize * 8)
+    """38 per 32-bit word, 59 by Threefry: XLA's own generator."""
+    is_threefry = params["algorithm"] == lax.RandomAlgorithm.RNG_THREE_FRY
+    per_word = THREEFRY_WORD_FLOPS if is_threefry else PHILOX_WORD_FLOPS
+    return per_word * _words(outputs[-1], np.dtype(outputs[-1].dtype).itemsize * 8)
 
 
 def iota_2x32_shape(inputs: Sequence[Aval], outputs: Sequence[Aval], params: Params) -> float:

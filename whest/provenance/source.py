@@ -8,6 +8,7 @@ import ast
 import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from whest.errors import ConfigError, WhestError
@@ -17,6 +18,8 @@ from whest.files import inside, read_bounded, write_atomically
 LARGEST_COPY = 2**20
 """Bytes of all copied files together."""
 MOST_FILES = 200
+MOST_NAMES = 1000
+"""Imports of one file that are looked for beside it."""
 
 
 def source_files(spec: EstimatorSpec) -> dict[str, Path]:
@@ -58,7 +61,7 @@ def _imported_beside(path: Path, folder: Path) -> Iterator[Path]:
         tree = ast.parse(read_bounded(path, LARGEST_COPY))
     except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):  # it can't be read: so it can't be followed
         return
-    for name in _module_names(tree):
+    for name in islice(dict.fromkeys(_module_names(tree)), MOST_NAMES):
         parts = name.split(".")
         for place in (folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")):
             if _is_inside(place, folder):

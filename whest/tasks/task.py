@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from whest.display.view import AnyView
 from whest.document import Json, task_name
+from whest.errors import WhestError
 from whest.limits import Limits
+from whest.notation import printable
 from whest.report import Report, RunMeta
 from whest.scoring.score import Rule, Score
 
@@ -90,6 +92,9 @@ def task_builder(name: str) -> Callable[..., AnyTask]:
 
 
 def view_of(document: Json) -> AnyView:
-    """The view for a report.json."""
-    view: AnyView = importlib.import_module(f"whest.tasks.{task_name(document)}.view").VIEW
+    """The view for a report.json, which may be a stranger's."""
+    name = task_name(document)
+    if name not in PAIRS:
+        raise WhestError(f"the report is of task={printable(name)[:50]}, and whest has {', '.join(PAIRS)}")
+    view: AnyView = importlib.import_module(f"whest.tasks.{name}.view").VIEW
     return view

@@ -65,15 +65,15 @@ def test_fherma_scores_the_same_exam_and_runs_are_paired_by_question(whest: Whes
 
 
 def test_by_the_clock_calls_end_in_time_and_late_ones_are_refused(whest: Whest, words: list[str]) -> None:
-    clock = ["task.budget_by=wall", "task.budget_s=40", "task.call_limit_s=3", "task.reserve_s=30"]
-    outcome = whest(*words, *clock, "task.recipe.calls=8", "seed=1", "tracking=none")
+    clock = ["task.budget_by=wall", "task.budget_s=70", "task.call_limit_s=4", "task.reserve_s=40"]
+    outcome = whest(*words, *clock, "task.recipe.calls=20", "seed=1", "tracking=none")
     assert outcome.exit_code == 0
     history = outcome.report["results"]["training"]["history"]
     calls = [event for event in history if event["event"] == "call"]
     assert calls
-    assert all(call["seconds_left"] == pytest.approx(40 - call["asked_at_s"]) for call in calls)
+    assert all(call["seconds_left"] == pytest.approx(70 - call["asked_at_s"]) for call in calls)
     assert history[-1]["event"] == "refusal"
-    assert "no call begins in the last 30 s" in history[-1]["reason"]
+    assert "no call begins in the last 40 s" in history[-1]["reason"]
     assert outcome.report["results"]["promoted"] == len(calls)
 
 
