@@ -83,6 +83,11 @@ def describe_host() -> "HostJson":
     }
 
 
+def page(name: str) -> str:
+    """Where a page of docs/ is to be read: in the checkout, or as the copy that a wheel has."""
+    return str(PACKAGE / "docs" / name) if IS_INSTALLED else f"docs/{name}"
+
+
 def advice(make: str, elsewhere: str) -> str:
     """A command of the checkout's Makefile, or its like where there is no checkout."""
     return elsewhere if IS_INSTALLED else make

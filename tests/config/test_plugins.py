@@ -82,6 +82,12 @@ def test_whests_own_choice_is_not_replaced(install: Install) -> None:
     [
         ("conf/tracking/acme.yaml", "_target_: acme_choices.x.Y\n", "tracking=acme", "a plug-in may only add choices"),
         ("conf/experiment/acme.yaml", "# @package _global_\nseed: 1\n", "experiment=acme", "may only add choices"),
+        (
+            "conf/local/default.yaml",
+            "# @package _global_\nseed: 1\n",
+            "seed=2",
+            "local: a plug-in may only add choices",
+        ),
         ("conf/truth/acme.yaml", "# @package _global_\nseed: 1\n", "truth=acme", r"may only set truth\.\*"),
         ("conf/truth/acme.yaml", "n_samples: ${oc.env:HOME}\n", "truth=acme", r"truth\.n_samples"),
         ("conf/estimator/acme.yaml", "python: /bin/sh\n", "estimator=acme", r"estimator\.python"),

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from whest.cases.prediction import Prediction
 from whest.checks.finding import Finding
+from whest.host import ESTIMATORS, page
 from whest.isolation.runner import Runner
 from whest.limits import Limits
 from whest.mlp import MLP, draw_weights
@@ -32,11 +33,11 @@ REMEDIES = {
     "BAD_SHAPE": "return one row of `width` means per layer, the first layer first: jnp.stack(rows)",
     "NON_FINITE": "look for a division by a variance that can be 0, the root or log of a negative number, or "
     "an exp that overflows; jax.config.update('jax_debug_nans', True) finds the line",
-    "UNMETERABLE": "use another operation: docs/meter.md lists the operations with a price",
+    "UNMETERABLE": f"use another operation: {page('meter.md')} lists the operations with a price",
     "SETUP_ERROR": "the import, the constructor or setup() failed: try to import the file alone",
     "SETUP_TIMEOUT": "setup, tracing or compiling takes too long: use lax.scan instead of Python loops, smaller tables",
     "WORKER_DIED": "the process ended by itself: look for exit calls and large arrays; isolation=none shows it here",
-    "OUT_OF_MEMORY": "work in chunks (lax.fori_loop over batches), as estimators/monte_carlo.py does",
+    "OUT_OF_MEMORY": f"work in chunks (lax.fori_loop over batches), as {ESTIMATORS.name}/monte_carlo.py does",
 }
 
 

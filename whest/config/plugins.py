@@ -95,8 +95,8 @@ def user_folder() -> Path:
 
 def added_folders() -> list[tuple[str, Path]]:
     """Provider and folder of everything that is searched after whest's own configs."""
-    own = [("user", user_folder())] if user_folder().is_dir() else []
-    return own + [(one.distribution, one.folder) for one in plugins() if one.folder is not None]
+    own = [("user's own", user_folder())] if user_folder().is_dir() else []
+    return own + [(f"plug-in {one.distribution}", one.folder) for one in plugins() if one.folder is not None]
 
 
 def find_module(name: str) -> ModuleSpec | None:

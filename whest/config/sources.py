@@ -32,7 +32,7 @@ from whest.config.folders import (
     check_values,
     refused,
 )
-from whest.config.plugins import GROUPS, added_folders, plugin_at
+from whest.config.plugins import GROUPS, added_folders, plugin_at, user_folder
 from whest.files import TooLargeError, is_writable_by_others, read_within
 from whest.host import CONFIGS
 
@@ -82,7 +82,7 @@ class GuardedFiles(FileConfigSource):
         is_own = folder.resolve().is_relative_to(config_folder().resolve())
         if not _is_for_whest() or (is_own and not config_path.startswith(LOCAL)):
             return super().load_config(config_path)
-        if config_path.startswith(LOCAL) and (is_own or self.provider == "user"):
+        if config_path.startswith(LOCAL) and (is_own or folder.resolve() == user_folder().resolve()):
             return self._load_local(folder, name)
         file, plugin = str(folder / name), plugin_at(folder)
         group = check_place(config_path, file, ("estimator",) if plugin is None else GROUPS)

@@ -34,8 +34,14 @@ def former_name(text: bytes) -> tuple[int, str, str] | None:
         return None  # its import fails with a better message
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import)]
     names = {alias.asname or alias.name for node in imports for alias in node.names if alias.name == "whest"}
-    for node in ast.walk(tree):
-        is_ours = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names
-        if is_ours and node.attr not in dir(whest) and not (Path(whest.__file__).parent / node.attr).exists():
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    for node in attributes:
+        if isinstance(node.value, ast.Name) and node.value.id in names and not _is_ours(node.attr):
             return node.lineno, node.value.id, node.attr
     return None
+
+
+def _is_ours(name: str) -> bool:
+    """Whether `whest.NAME` is a name, a module or a package of this package."""
+    place = Path(whest.__file__).parent / name
+    return name in dir(whest) or place.is_dir() or place.with_suffix(".py").is_file()

@@ -19,6 +19,7 @@ import numpy as np
 from jax import lax
 
 from whest.errors import UnmeterableError, WhestError
+from whest.host import page
 from whest.isolation import vocabulary as words
 from whest.isolation.bounds import ForeignProgramError, check_bounds
 from whest.isolation.vocabulary import FORMAT, OPERATIONS
@@ -169,7 +170,7 @@ def _called(eqn: JaxprEqn) -> ClosedJaxpr | None:
     if inner is not None:
         return inner
     if name != "cond":
-        raise UnmeterableError(f"`{name}` is not an operation whest can meter (docs/meter.md lists what it can)")
+        raise UnmeterableError(f"`{name}` is not an operation whest can meter ({page('meter.md')} lists what it can)")
     return None
 
 

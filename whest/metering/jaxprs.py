@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from whest.errors import UnmeterableError
+from whest.host import page
 from whest.metering.internals import (
     ClosedJaxpr,
     JaxprEqn,
@@ -141,5 +142,5 @@ def refuse_foreign(primitive: Primitive) -> None:
     if primitive not in _OF_JAX:
         raise UnmeterableError(
             f"`{primitive.name}` is not an operation of JAX: its cost can't be metered. "
-            "Write it with operations that are counted (docs/meter.md lists them)"
+            f"Write it with operations that are counted ({page('meter.md')} lists them)"
         )

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from whest.errors import UnmeterableError
+from whest.host import page
 from whest.metering import elementwise as each
 from whest.metering import linalg, lookups, randomness, regions
 from whest.metering.elementwise import plain_dtypes
@@ -149,7 +150,7 @@ def _flops(primitive: Primitive, inputs: Sequence[Aval], outputs: Sequence[Aval]
     if figure.unknown is not None:
         raise UnmeterableError(
             f"`{name}` can't be metered: {figure.unknown}. "
-            "Write it with operations that are counted (docs/meter.md lists them)"
+            f"Write it with operations that are counted ({page('meter.md')} lists them)"
         )
     return wide * figure.flops * each.complex_factor([*inputs, *outputs], 2)
 

@@ -6,6 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from whest.errors import ConfigError
+from whest.host import page
 
 PARTS = {"{name}.py": "estimator.py.txt", "estimator/{name}.yaml": "config.yaml.txt", "test_{name}.py": "test.py.txt"}
 """The files that are written, and their templates."""
@@ -49,4 +50,4 @@ def _refuse_name(folder: Path, name: str, taken: list[str]) -> None:
 
 def _text(template: str, folder: Path, name: str) -> str:
     text = files("whest.starter").joinpath(template).read_text(encoding="utf-8")
-    return text.format(name=name, folder=folder, file=folder / f"{name}.py")
+    return text.format(name=name, folder=folder, file=folder / f"{name}.py", guide=page("write.md"))

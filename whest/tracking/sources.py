@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 SUITE = "suite-"
 
 
-class WhestSource(DatasetSource):  # type: ignore[misc]
+class WhestSource(DatasetSource):
     """A stored dataset, a shipped suite or a seed."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
-        self.facts = {key: facts.get(key) for key in SOURCE_FACTS}
+        self.facts: dict[str, Any] = {key: facts.get(key) for key in SOURCE_FACTS}
 
     @staticmethod
     def _get_source_type() -> str:
