@@ -43,6 +43,7 @@ OPERATORS = (
     "resume",
     "figures",
     "page",
+    "profile",
     "provenance",
     "port",
 )
