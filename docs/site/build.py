@@ -26,7 +26,8 @@ MADE = """
 
 - [Config reference](config_reference.md): every key, group and choice, with its default.
 - [Report reference](report_reference.md): every field of `report.json`.
-- [API reference](api_reference.md): functions and classes for scripts.
+- [API reference](api_reference.md): functions and classes for scripts, by {ref}`name <genindex>` and by
+  {ref}`module <modindex>`.
 - [Live examples](live_examples.md): pages of a run, a sweep, a comparison, a board and the gallery.
 """
 

@@ -160,7 +160,7 @@ def test_a_runs_status_says_how_it_ended(
     assert run.info.status == status
     folder = artifacts(outputs, run)
     assert (folder / "report.json").read_bytes() == (outcome.folder / "report.json").read_bytes()
-    assert "did not store" not in outcome.out
+    assert "did not store" not in outcome.err
 
 
 def test_ctrl_c_before_the_first_mlp_is_a_killed_run_with_a_report(whest: Whest, outputs: Path, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_ctrl_c_before_the_first_mlp_is_a_killed_run_with_a_report(whest: Whest,
     assert outcome.exit_code == 130, outcome.err
     assert outcome.report["results"]["per_mlp"] == []
     assert outcome.report["results"]["score"] is None
-    assert "did not store" not in outcome.out
+    assert "did not store" not in outcome.err
     (run,) = recorded(outputs)
     assert run.info.status == "KILLED"
 
@@ -241,7 +241,7 @@ def test_a_damaged_store_costs_the_record_not_the_result(whest: Whest, outputs: 
     (outputs / "mlflow.db").write_bytes(b"this is no database" * 100)
     outcome = whest(*TRACKED, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not store this run" in outcome.out
+    assert "did not store this run" in outcome.err
     assert outcome.report["results"]["score"] > 0
     assert (outputs / "mlflow.db").read_bytes() == b"this is no database" * 100
 
@@ -252,7 +252,7 @@ def test_what_a_killed_first_run_left_is_no_hindrance(whest: Whest, outputs: Pat
     (outputs / "mlflow.lock").touch()
     outcome = whest(*TRACKED, "estimator=zeros")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not store" not in outcome.out
+    assert "did not store" not in outcome.err
     assert len(recorded(outputs)) == 1
 
 
@@ -296,7 +296,7 @@ def test_a_first_run_killed_at_any_moment_leaves_a_usable_store(
     process.communicate()
     outcome = whest(*TRACKED, "estimator=mean_prop", "hydra.run.dir=again")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not store" not in outcome.out
+    assert "did not store" not in outcome.err
     statuses = {run.data.tags["estimator"]: run.info.status for run in recorded(outputs)}
     assert statuses["mean_prop"] == "FINISHED"
     for killed in outputs.glob("runs/*/*/report.json"):
