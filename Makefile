@@ -5,7 +5,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 PORT ?= 5000
 
-.PHONY: help setup run test test-all test-matrix check format ui gallery launchers system-deps screenshots bench schema peer docs wheel clean-cache
+.PHONY: help setup run test test-all test-matrix check format ui gallery launchers system-deps screenshots bench schema peer docs compare-base wheel clean-cache
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -71,6 +71,13 @@ peer: $(STAMP)  ## install whestbench into outputs/peer, for the tests and bench
 docs: $(STAMP)  ## build the documentation site into outputs/site; a warning is an error
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	$(BIN)/python docs/site/build.py
+
+# make compare-base BASE=origin/main ESTIMATOR=cov_prop,mean_prop N=20
+BASE ?= origin/main
+ESTIMATOR ?= cov_prop
+N ?= 20
+compare-base: $(STAMP)  ## is ESTIMATOR worse than at BASE, on N MLPs? exits 1 on a resolved regression
+	$(BIN)/python .github/actions/compare-base/compare_base.py --base "$(BASE)" --estimator "$(ESTIMATOR)" --n-mlps "$(N)"
 
 wheel: $(STAMP)  ## build a wheel into outputs/dist
 	$(BIN)/python -m pip wheel --quiet --no-deps -w outputs/dist .

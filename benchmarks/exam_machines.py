@@ -1,7 +1,7 @@
 """Does an exam's training come out the same on other processors? `python benchmarks/exam_machines.py` prints a table.
 
-Other machines are imitated by XLA's flags: they choose the vector instructions that compiled code uses, and how wide it
-prefers its vectors. Equal bits of the trained parameters are the proof; scores are shown beside them.
+Other machines are imitated. XLA's flags choose the vector instructions that compiled code uses, and how wide it prefers
+its vectors; NPROC is its number of threads. Equal bits of the trained parameters are the proof.
 """
 
 import argparse
@@ -18,16 +18,22 @@ import numpy as np
 import psutil
 
 MACHINES = {
-    "as it is": "",
-    "AVX2": "--xla_cpu_max_isa=AVX2",
-    "AVX-512, 512 bits": "--xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512",
-    "AVX": "--xla_cpu_max_isa=AVX",
+    "as it is": ("", None, None),
+    "one core": ("", 1, None),
+    "AVX2": ("--xla_cpu_max_isa=AVX2", None, None),
+    "one thread": ("", None, 1),
+    "AVX-512 with 512 bits": ("--xla_cpu_max_isa=AVX512 --xla_cpu_prefer_vector_width=512", None, None),
+    "AVX, no fused multiply-add": ("--xla_cpu_max_isa=AVX", None, None),
 }
-PIN = "--xla_cpu_max_isa=SSE4_2"
-"""Instructions that every x86-64 processor of the last fifteen years has."""
+"""Flags, cores that the run may use and XLA's threads; None leaves it to the machine and to whest."""
+
+PIN = "--xla_cpu_max_isa=AVX2 --xla_cpu_prefer_vector_width=256"
+"""What whest sets itself, and one's own flags replace: added after them it holds again."""
 
 
-def train(flags: str, seed: int, budget: float, folder: Path) -> tuple[float, str, float]:
+def train(
+    flags: str, n_cores: int | None, n_threads: int | None, seed: int, budget: float, folder: Path
+) -> tuple[float, str, float]:
     """The score, a digest of the promoted parameters, and CPU seconds."""
     words = [f"seed={seed}", f"budget={budget:g}", "tracking=none", "page=false", "provenance=false", "console=json"]
     command = [
@@ -39,7 +45,12 @@ def train(flags: str, seed: int, budget: float, folder: Path) -> tuple[float, st
         f"hydra.run.dir={folder}",
         f"outputs_dir={folder}",
     ]
+    if n_cores is not None:
+        cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:n_cores]))
+        command = ["taskset", "-c", cores, *command]
     environment = {**os.environ, "XLA_FLAGS": flags}
+    if n_threads is not None:
+        environment["NPROC"] = str(n_threads)
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as run:
@@ -75,17 +86,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--budget", type=float, default=6e11)
+    parser.add_argument("--machines", nargs="+", choices=list(MACHINES), default=list(MACHINES))
     parser.add_argument("--pinned", action="store_true", help=f"add {PIN} to each machine")
     options = parser.parse_args()
     print("| machine | " + " | ".join(f"seed {seed}" for seed in options.seeds) + " | CPU s |")
     print("|---|" + "---|" * (len(options.seeds) + 1))
-    for name, flags in MACHINES.items():
+    for name in options.machines:
+        flags, n_cores, n_threads = MACHINES[name]
         cells, spent = [], 0.0
         for seed in options.seeds:
             with tempfile.TemporaryDirectory() as folder:
                 # the last of two equal flags counts
                 chosen = f"{flags} {PIN}" if options.pinned else flags
-                score, digest, seconds = train(chosen.strip(), seed, options.budget, Path(folder) / "run")
+                score, digest, seconds = train(
+                    chosen.strip(), n_cores, n_threads, seed, options.budget, Path(folder) / "run"
+                )
             cells.append(f"{score:g} ({digest})")
             spent += seconds
         print(f"| {name} | " + " | ".join(cells) + f" | {spent:.0f} |", flush=True)

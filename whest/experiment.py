@@ -27,6 +27,7 @@ from whest.provenance.record import keep_provenance
 from whest.report import AnyReport, Report, RunMeta, save_report
 from whest.scoring.score import Rule, Score
 from whest.tasks.task import Task, fits, legal_pairs, task_builder
+from whest.tracking.live import noted
 from whest.tracking.naming import own_tags
 from whest.tracking.runs import Tracking
 
@@ -72,6 +73,8 @@ def build(config: Node, folder: Path, overrides: Sequence[str] = (), command: st
     rule = build_group(config, "scoring")
     if not fits(name, rule):
         raise ConfigError(f"scoring={rule.name} can't score task={name}: use one of {legal_pairs()}")
+    if settings.profile and name != "whitebox":
+        raise ConfigError(f"profile=true is for task=whitebox, and this is task={name}: leave it out")
     tracking = build_group(config, "tracking", outputs=settings.outputs)
     if settings.meter != "whest" and name != "whitebox":
         raise ConfigError(f"meter={settings.meter} works for task=whitebox, not for task={name}: leave it out")
@@ -132,19 +135,20 @@ def run(
     clock, task, progress = Clock(), experiment.task, progress or SilentProgress()
     experiment.tracking.probe()
     keep_config(experiment.config, folder)
-    cases, status = gather(task.cases(progress))
-    with unbroken():
-        score = task.score(experiment.rule, cases)
-        report = task.report(describe_run(experiment, clock, status), run_config(experiment, cases), cases, score)
-        try:
-            if show is not None:
-                show(report)
-        finally:  # the terminal may be gone
-            save_report(report, folder)
-    with progress.stage("saving"):
-        keep_files(experiment, report, folder)
-    with progress.stage("saving to MLflow"):
-        experiment.tracking.log(report, folder)
+    with experiment.tracking.follow(task.estimator.name, folder, clock.started_at) as live:
+        cases, status = gather(noted(task.cases(progress), lambda case: task.score(experiment.rule, case).score, live))
+        with unbroken():
+            score = task.score(experiment.rule, cases)
+            report = task.report(describe_run(experiment, clock, status), run_config(experiment, cases), cases, score)
+            try:
+                if show is not None:
+                    show(report)
+            finally:  # the terminal may be gone
+                save_report(report, folder)
+        with progress.stage("saving"):
+            keep_files(experiment, report, folder)
+        with progress.stage("saving to MLflow"):
+            experiment.tracking.log(report, folder, live.run_id)
     refresh_gallery(Path(experiment.config.get("outputs_dir", folder)), folder)
     return report
 

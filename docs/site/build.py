@@ -26,7 +26,8 @@ MADE = """
 
 - [Config reference](config_reference.md): every key, group and choice, with its default.
 - [Report reference](report_reference.md): every field of `report.json`.
-- [API reference](api_reference.md): functions and classes for scripts.
+- [API reference](api_reference.md): functions and classes for scripts, by {ref}`name <genindex>` and by
+  {ref}`module <modindex>`.
 - [Live examples](live_examples.md): pages of a run, a sweep, a comparison, a board and the gallery.
 """
 
@@ -52,6 +53,8 @@ def collect(source: Path) -> None:
     """Copy the pages and make the references. The source folder is all that Sphinx reads."""
     ignored = shutil.ignore_patterns("site", "__pycache__")
     shutil.copytree(ROOT / "docs", source, ignore=ignored)
+    for page in source.glob("*.md"):
+        _write(source, page.name, _beside(page.read_text(encoding="utf-8")))
     for name in ABOVE:
         if (ROOT / name).exists():
             (source / name).write_text(_level(ROOT / name), encoding="utf-8")
@@ -66,7 +69,7 @@ def collect(source: Path) -> None:
 
 def write_index(index: str) -> str:
     """docs/index.md with the made pages, and the site's contents in the order of its sections."""
-    body = index.replace("../CHANGELOG.md", "CHANGELOG.md").replace("../CONTRIBUTING.md", "CONTRIBUTING.md")
+    body = _beside(index)
     front, found, logs = body.partition("\n## Appendices")
     body = f"{front}{MADE}{found}{logs}"
     trees = []
@@ -77,6 +80,11 @@ def write_index(index: str) -> str:
     if (ROOT / "SECURITY.md").exists():
         trees[-2:] = ["SECURITY", ":::", ""]
     return f"{body}\n" + "\n".join(trees)
+
+
+def _beside(markdown: str) -> str:
+    """A page's links to the top folder, whose pages stand beside it in the site."""
+    return re.sub(rf"\]\(\.\./({'|'.join(map(re.escape, ABOVE))})", r"](\1", markdown)
 
 
 def _level(path: Path) -> str:

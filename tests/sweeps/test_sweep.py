@@ -159,7 +159,7 @@ def test_a_sweep_without_its_server_still_has_its_table(whest: Whest, monkeypatc
 def test_parallel_jobs_share_a_fresh_store(whest_process: Whest, outputs: Path) -> None:
     outcome = whest_process(*SWEEP, *JOBLIB, "estimator=zeros,mean_prop")
     assert outcome.exit_code == 0, outcome.err
-    assert "did not store" not in outcome.out
+    assert "did not store" not in outcome.err
     assert [row["status"] for row in table(outcome)] == ["finished"] * 2
     parent, children = family(outputs)
     assert [run.info.status for run in (parent, *children)] == ["FINISHED"] * 3

@@ -15,7 +15,7 @@ import pytest
 from whest.notation import plus_minus
 from whest.tracking.content import source_facts
 from whest.tracking.naming import OWN_TAGS
-from whest.tracking.runs import silence
+from whest.tracking.server import silence
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's

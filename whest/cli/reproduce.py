@@ -44,6 +44,7 @@ OPERATORS = (
     "resume",
     "figures",
     "page",
+    "profile",
     "provenance",
     "port",
 )

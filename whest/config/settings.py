@@ -70,6 +70,7 @@ class Settings:
     show_mlps: bool
     figures: bool
     page: bool
+    profile: bool
     provenance: bool
     resume: bool
     outputs_dir: Path

@@ -1,5 +1,6 @@
 """What of a run goes to MLflow: params, metrics, tags and the table of cases, all from its report.json."""
 
+import getpass
 import hashlib
 import json
 import os
@@ -7,7 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from whest.document import REPORT_SHA256, Json, case_rows, flatten
+from whest.document import PROVENANCE, REPORT_SHA256, Json, case_rows, flatten
+from whest.files import read_bounded
+from whest.notation import printable
 from whest.tracking.naming import SCORE, score_words
 
 PARENT_FILE = "parent_run_id"
@@ -27,6 +30,8 @@ LIBRARIES = ("jax_version", "jaxlib_version", "numpy_version")
 SOURCE_TYPE = "whest"
 """The type of a dataset's source in MLflow (`whest.tracking.sources`)."""
 SOURCE_FACTS = ("name", "path", "split", "seed", "seed_protocol", "n_mlps", "width", "depth")
+COMMIT = re.compile(r"[0-9a-f]{7,40}")
+LARGEST_RECORD = 2**20
 LONGEST_TAG, LONGEST_NAME, MOST_NAMESPACES = 5000, 200, 100
 
 
@@ -65,11 +70,36 @@ def run_tags(document: Json, folder: Path, sha256: str) -> dict[str, str]:
         "run_folder": str(folder),
         "command": meta["command"],
         "mlflow.source.name": meta["command"],
+        **_origin_tags(meta, folder),
         REPORT_SHA256: sha256,
         **_imported_tags(document),
-        **_sweep_tags(folder),
+        **sweep_tags(folder),
     }
     return {name: str(value)[:LONGEST_TAG] for name, value in named.items() if value is not None}
+
+
+def _origin_tags(meta: Json, folder: Path) -> dict[str, str | None]:
+    """MLflow's own tags for who ran what, which its pages show. The commit is that of the user's repository, if any."""
+    try:
+        git = json.loads(read_bounded(folder / PROVENANCE, LARGEST_RECORD))["git"] or {}
+    except (OSError, ValueError, KeyError, TypeError):  # provenance=false, or an older run
+        git = {}
+    ours = str(meta["code_version"] or "").removesuffix("-dirty")
+    commit, branch = str(git.get("commit", ours)), git.get("branch")
+    return {
+        "mlflow.user": _user(),
+        "mlflow.source.type": "LOCAL",
+        "mlflow.source.git.commit": commit if COMMIT.fullmatch(commit) else None,
+        "mlflow.source.git.branch": printable(str(branch)) if branch else None,
+    }
+
+
+def _user() -> str | None:
+    """The name of whoever logs the run; None if the system has none, as in some containers."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return None
 
 
 def _imported_tags(document: Json) -> dict[str, str]:
@@ -80,7 +110,8 @@ def _imported_tags(document: Json) -> dict[str, str]:
     return tags | ({"disagrees": "; ".join(origin["problems"])} if origin["problems"] else {})
 
 
-def _sweep_tags(folder: Path) -> dict[str, str]:
+def sweep_tags(folder: Path) -> dict[str, str]:
+    """The parent run of a sweep's job, and its number."""
     parent, parent_id = folder.parent / PARENT_FILE, os.environ.get(PARENT_VARIABLE)
     if not parent_id and not parent.exists():
         return {}

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Protocol
 
 from filelock import FileLock
@@ -32,9 +31,12 @@ from whest.tracking.content import (
     run_tags,
     sha256_of,
     source_facts,
+    sweep_tags,
 )
 from whest.tracking.content import SWEEP_JOB as SWEEP_JOB
+from whest.tracking.live import OWNER, Live, LiveRun, NotLive, end_stale, owner
 from whest.tracking.naming import NOTE, describe_run, note, run_name
+from whest.tracking.server import silence
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient as MlflowClient
@@ -43,8 +45,6 @@ LOG = logging.getLogger(__name__)
 TABLES = "mlflow.loggedArtifacts"
 """MLflow's tag with the names of a run's tables."""
 SQLITE = "sqlite:///"
-PROBE_S = 2.0
-"""How long a server may take to answer at all."""
 
 
 class Tracking(Protocol):
@@ -52,7 +52,13 @@ class Tracking(Protocol):
         """Warn before the run if it could not be stored."""
         ...
 
-    def log(self, report: AnyReport, folder: Path) -> None: ...
+    def follow(self, name: str, folder: Path, started: datetime) -> Live:
+        """The record of a run that starts now; without tracking.live it is made at the end."""
+        ...
+
+    def log(self, report: AnyReport, folder: Path, run_id: str | None = None) -> None:
+        """Log a run that has ended, into the record that `follow` began, if it did."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,10 @@ class NoTracking:
     def probe(self) -> None:
         return None
 
-    def log(self, report: AnyReport, folder: Path) -> None:
+    def follow(self, name: str, folder: Path, started: datetime) -> Live:
+        return NotLive()
+
+    def log(self, report: AnyReport, folder: Path, run_id: str | None = None) -> None:
         return None
 
 
@@ -75,6 +84,7 @@ class MlflowTracking:
     uri: str | None
     experiment: str
     outputs: Path
+    live: bool = False
 
     @property
     def tracking_uri(self) -> str:
@@ -90,10 +100,24 @@ class MlflowTracking:
         words = [f"path={folder}", store, f"tracking.experiment={self.experiment}"]
         return f"Log it later: python -m whest job=log {shlex.join(words)}"
 
-    def log(self, report: AnyReport, folder: Path) -> None:
+    def follow(self, name: str, folder: Path, started: datetime) -> Live:
+        if not self.live:
+            return NotLive()
         try:
             client, experiment_id = self.connect()
-            log_report(client, experiment_id, report, folder)
+            end_stale(client, experiment_id)
+            tags = {OWNER: owner(), "estimator": name, "run_folder": str(folder), **sweep_tags(folder)}
+            run = client.create_run(experiment_id, milliseconds(started), tags, f"{name}, running")
+        except Exception as error:
+            LOG.warning("MLflow at %s has no live record of this run (%s)", self.tracking_uri, type(error).__name__)
+            return NotLive()
+        return LiveRun(client, str(run.info.run_id))
+
+    def log(self, report: AnyReport, folder: Path, run_id: str | None = None) -> None:
+        try:
+            client, experiment_id = self.connect()
+            log_report(client, experiment_id, report, folder, run_id)
+            end_stale(client, experiment_id)
         except Exception as error:
             LOG.warning(
                 "MLflow at %s did not store this run (%s: %s); the report is saved in %s. %s",
@@ -148,30 +172,6 @@ class MlflowTracking:
         return client, str(found.experiment_id)
 
 
-def silence(uri: str) -> str | None:
-    """Why a server gives no answer, in words; None if it answers in time, or if the address is no server's."""
-    if not uri.startswith(("http://", "https://")):
-        return None
-    import urllib.error
-    import urllib.request
-
-    found = [f"did not answer within {PROBE_S:g} s"]
-
-    def ask() -> None:
-        try:
-            with urllib.request.urlopen(f"{uri.rstrip('/')}/health", timeout=PROBE_S):
-                found.append("")
-        except urllib.error.HTTPError:
-            found.append("")  # a refusal is an answer
-        except (OSError, ValueError) as error:
-            found.append(f"does not answer ({getattr(error, 'reason', error)})")
-
-    asking = Thread(target=ask, daemon=True)  # looking up a name has no time limit of its own
-    asking.start()
-    asking.join(PROBE_S)
-    return found[-1] or None
-
-
 @contextmanager
 def _store_lock(database: Path) -> Iterator[None]:
     database.parent.mkdir(parents=True, exist_ok=True)
@@ -202,13 +202,25 @@ def _experiment_id(client: "MlflowClient", name: str, artifacts: Path | None) ->
     return str(client.create_experiment(name, artifact_location=artifacts.as_uri() if artifacts else None))
 
 
-def log_report(client: "MlflowClient", experiment_id: str, report: AnyReport, folder: Path) -> str:
+def log_report(
+    client: "MlflowClient", experiment_id: str, report: AnyReport, folder: Path, run_id: str | None = None
+) -> str:
     """Log a run that has just ended."""
-    return log_run(client, experiment_id, report.to_json(), report.view, folder)
+    return log_run(client, experiment_id, report.to_json(), report.view, folder, run_id)
 
 
-def log_run(client: "MlflowClient", experiment_id: str, document: Json, view: "ReportView[Any]", folder: Path) -> str:
-    """Make the MLflow run of a folder with a report.json, log everything and close it. Returns its id."""
+def log_run(
+    client: "MlflowClient",
+    experiment_id: str,
+    document: Json,
+    view: "ReportView[Any]",
+    folder: Path,
+    run_id: str | None = None,
+) -> str:
+    """Make the MLflow run of a folder with a report.json, log everything and close it. Returns its id.
+
+    `run_id` is the live record, if there is one.
+    """
     from mlflow.entities import RunTag
 
     meta = document["run_meta"]
@@ -217,8 +229,12 @@ def log_run(client: "MlflowClient", experiment_id: str, document: Json, view: "R
     )
     sha256 = sha256_of((folder / REPORT).read_bytes())
     tags = run_tags(document, folder, sha256)
-    run = client.create_run(experiment_id, start_time=started, tags=tags, run_name=run_name(document, folder))
-    run_id, status = str(run.info.run_id), "FAILED"
+    name, status = run_name(document, folder), "FAILED"
+    if run_id is None:
+        run_id = str(client.create_run(experiment_id, started, tags, name).info.run_id)
+    else:
+        client.log_batch(run_id, tags=[RunTag(key, text) for key, text in tags.items()])
+        client.update_run(run_id, name=name)
     try:
         metrics = report_metrics(document) | detail_metrics(document)
         _log_figures(client, run_id, metrics, view.series(document), run_params(document, sha256), finished)

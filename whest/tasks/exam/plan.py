@@ -1,5 +1,7 @@
 """The plan of an exam run, and the part of it that each process gets."""
 
+import os
+import platform
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +20,19 @@ from whest.tasks.exam.recipe import Recipe
 
 TRUSTED_ROLES = ("grade",)
 """Limits, but no walls: it reads a bundle as data, and never imports a learner."""
+
+THREADS = "2"
+"""XLA's threads on a CPU. It splits a long sum among them, so another number rounds otherwise."""
+SAME_VECTORS = "--xla_cpu_max_isa=AVX2 --xla_cpu_prefer_vector_width=256"
+"""What x86 processors since 2013 have in common. Without it XLA uses all that a processor has."""
+
+
+def same_rounding() -> dict[str, str]:
+    """Variables that make training repeat on other x86 machines. What the user set counts."""
+    flags = f"{SAME_VECTORS} {os.environ.get('XLA_FLAGS', '')}".strip()
+    return {"NPROC": os.environ.get("NPROC", THREADS)} | (
+        {"XLA_FLAGS": flags} if platform.machine() == "x86_64" else {}
+    )
 
 
 @dataclass(frozen=True)
@@ -84,7 +99,7 @@ class ExamWorld:
         room = Room(self.room, hidden, writable, devices(platforms))
         return Launch(
             then="whest.tasks.exam.process.worker",
-            environment=bare_environment(scratch),
+            environment=bare_environment(scratch) | same_rounding(),
             start=by_role[role],
             room=None if role in TRUSTED_ROLES else room,
             paths=importable(self.spec, self.room),

@@ -19,6 +19,9 @@ from whest.tasks.whitebox.task import Whitebox
 from whest.truth.cache import TruthCache
 from whest.truth.truth import refuse_idle_truth, refuse_two_aims
 
+PROFILE = "profile"
+"""The folder of the profiler's trace, in the run's folder."""
+
 
 def setup_seed(seed: int | None) -> int:
     """The seed of `setup` if the run's own seed draws the networks of `dataset=fresh`, which nobody may draw again."""
@@ -48,7 +51,13 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         raise ConfigError(
             f"memory_limit_mb={settings.memory_limit_mb:g} works only for a worker: add isolation=process"
         )
+    if settings.profile and isolation.is_process(estimator):
+        raise ConfigError(
+            f"profile=true traces this process, and estimator={estimator.name} runs in a worker: if you trust its "
+            "code, add isolation=none isolation.require=[]"
+        )
     return Whitebox(
+        profile=folder / PROFILE if settings.profile else None,
         dataset=dataset,
         sampler=sampler,
         estimator=estimator,

@@ -55,6 +55,8 @@ class Whitebox:
     sealed: Traced | None = None
     """The program of a sealed estimator."""
     prices: PriceList = DEFAULT
+    profile: Path | None = None
+    """The folder for a trace of JAX's profiler; None: no trace."""
 
     @property
     def require(self) -> tuple[str, ...]:
@@ -74,6 +76,9 @@ class Whitebox:
                 compiling = nullcontext()
                 inputs = input_means(mlp.weights, truth.means)
                 yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections, inputs)
+            if self.profile is not None and failure is None:
+                with progress.stage("profiling"):
+                    self._trace(runner, self.dataset.mlp(self.dataset.rows[0]))
 
     def score(self, rule: WhiteboxRule, cases: Sequence[WhiteboxCase]) -> WhiteboxScore:
         return rule.score(cases, self.limits, self.sample_price)
@@ -120,6 +125,13 @@ class Whitebox:
         self, meta: RunMeta, config: Json, cases: tuple[WhiteboxCase, ...], score: WhiteboxScore
     ) -> WhiteboxReport:
         return WhiteboxReport("score", meta, config, self.limits, cases, score, VIEW, self.sample_price)
+
+    def _trace(self, runner: Runner, mlp: MLP) -> None:
+        """One more prediction under JAX's profiler: the trace slows it down, so none that is scored is traced."""
+        import jax
+
+        with jax.profiler.trace(str(self.profile), create_perfetto_trace=True):
+            runner.predict(mlp)
 
     def _runner(self) -> Runner:
         hidden = [self.outputs, SUITES, *self.dataset.hidden]
