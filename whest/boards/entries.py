@@ -50,6 +50,8 @@ class Entry:
     config: str = ""
     """Identifies the estimator and its knobs without the seed: runs with the same config are seeds of one row."""
     seed: int | None = None
+    version: int = 0
+    """Of the rule."""
     is_demo: bool = False
     """Scored on a demo exam, which anybody can see."""
     unfinished: str | None = None
@@ -129,6 +131,7 @@ def _read(run: RecordedRun, bare: Entry) -> Entry:
         config=_identity(config["estimator"]),
         knobs=_knobs(config["estimator"]),
         seed=config.get("seed"),
+        version=int(config["scoring"].get("version", 0)),
         protection=str(config.get("isolation", {}).get("status", ""))[:20],
     )
     reader = READERS.get(run.task)
