@@ -121,7 +121,7 @@ def test_seal_score_and_inspect_from_the_command_line(whest: Any, tmp_path: Path
     assert ours["run_meta"]["protocol_hash"] == theirs["run_meta"]["protocol_hash"]
     assert ours["run_config"]["isolation"]["status"] == "protected"
     assert ours["run_config"]["estimator"]["name"] == "mine"
-    for one, other in zip(ours["results"]["per_case"], theirs["results"]["per_case"], strict=True):
+    for one, other in zip(ours["results"]["per_mlp"], theirs["results"]["per_mlp"], strict=True):
         assert (one["flops_used"], one["final_layer_mse"]) == (other["flops_used"], other["final_layer_mse"])
     ours_means, their_means = (np.load(tmp_path / run / "predictions.npz") for run in "ab")
     assert all(ours_means[key].tobytes() == their_means[key].tobytes() for key in their_means.files)
