@@ -184,6 +184,7 @@ PAGE = "report.html"
 CONFIG = "config.yaml"
 GALLERY = "gallery.html"
 SOURCE, PROVENANCE, CHANGES = "source", "provenance.json", "changes.diff"
+MANIFEST = "prism_run_manifest.v2.json"
 """The copy of the estimator's source, the description of where it came from, and the changes of its repository."""
 
 SORTED_BY = ("flop_budget", "lambda_flops_per_second", "width", "depth", "n_mlps")

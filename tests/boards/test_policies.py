@@ -350,3 +350,19 @@ def test_verdicts_are_kept_and_the_last_counts() -> None:
 def test_a_verdict_needs_a_reason_that_mlflow_can_keep(reason: str) -> None:
     with pytest.raises(ConfigError, match="reason"):
         verdict_tag("disqualified", reason, NOON)
+
+
+def test_runs_of_an_older_rule_are_legacy_even_where_they_are_more() -> None:
+    old = [entry(name, 0.5, rule="prism", protocol="old", version=1, track="t") for name in "abc"]
+    new = [entry("a", 0.4, rule="prism", protocol="new", version=2, track="t")]
+    elsewhere = [entry("z", 0.9, rule="prism", protocol="other", version=1, track="another text")]
+    board = make_board(shipped("prism"), [*old, *new, *elsewhere])
+    assert (board.track.protocol, board.why) == ("new", "the one with the most runs of 3 tracks, by the newest rule")
+    assert [(row.participant, row.status) for row in board.rows] == [
+        ("a", "ranked"), ("a", "legacy"), ("b", "legacy"), ("c", "legacy"),
+    ]  # fmt: skip
+
+
+def test_ari_the_demo_is_provisional_by_default() -> None:
+    (row,) = shipped("ari").rank(seeds("a", 10, 20, 30, is_demo=True))
+    assert (row.status, row.rank) == ("provisional", None)

@@ -145,3 +145,12 @@ def test_score_is_the_formula_of_the_mean(bits: list[float], n_bytes: int) -> No
 def test_constants_are_the_rules_own() -> None:
     lenient = replace(RULE, gap_limit=3.0)
     assert lenient.formula(1.0, None, 2.5) == 0.5
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None])
+def test_a_run_without_a_finite_batch_has_failed(bad: float | None) -> None:
+    run = OnlineRun([bad] * 5, 100, None)
+    score = RULE.score(run)
+    assert (score.score, score.failure, score.n_charged_batches) == (None, "no batch had a finite loss", 5)
+    assert RULE.scored(run, 1).score == pytest.approx(1 / 17), "as version 1 had it"
+    assert RULE.score(OnlineRun([*[bad] * 4, 8 * BITS], 100, None)).score is not None

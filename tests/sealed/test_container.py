@@ -1,7 +1,5 @@
 """The file of a sealed program: the same bytes for the same content, bounded before it is opened, refused in words."""
 
-import hashlib
-import json
 import zlib
 from dataclasses import asdict
 from pathlib import Path
@@ -10,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.sealing import parts_of, with_header
 from whest.errors import ConfigError
-from whest.isolation.wire import LARGEST_CONSTANTS, LENGTH
+from whest.isolation.wire import LARGEST_CONSTANTS
 from whest.sealed.container import (
     DIGEST,
     LARGEST_FILE,
@@ -39,14 +38,9 @@ def file_of(message: Any = None, arrays: Any = ARRAYS, words: str = "words — m
 
 
 def resealed(content: bytes, change: Any) -> bytes:
-    """The file with another header and the right digest, as an attacker would write it."""
-    start = len(MAGIC) + DIGEST
-    (length,) = LENGTH.unpack_from(content, start)
-    header = json.loads(content[start + 8 : start + 8 + length])
+    header, _, _ = parts_of(content)
     change(header)
-    text = json.dumps(header).encode()
-    rest = LENGTH.pack(len(text)) + text + content[start + 8 + length :]
-    return MAGIC + hashlib.sha256(rest).digest() + rest
+    return with_header(content, header)
 
 
 def test_what_is_written_is_read() -> None:
@@ -166,8 +160,9 @@ def test_what_is_no_sealed_file_is_a_config_error(tmp_path: Path) -> None:
         read_file(bytes(LARGEST_FILE + 1))
 
 
-def test_a_file_that_would_be_too_large_is_not_written() -> None:
-    noise = np.frombuffer(np.random.default_rng(0).bytes(LARGEST_FILE), np.uint8)
+def test_a_file_that_would_be_too_large_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whest.sealed.container.LARGEST_FILE", 10_000)
+    noise = np.frombuffer(np.random.default_rng(0).bytes(10_000), np.uint8)
     with pytest.raises(SealedFileError, match="seal fewer shapes, or smaller tables"):
         file_of(arrays=[noise])
 

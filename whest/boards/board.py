@@ -24,6 +24,8 @@ class Track:
     latest: datetime | None
     is_aside: bool = False
     """Of another price list: shown only if leaderboard.protocol names it."""
+    version: int = 0
+    """Of the rule."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def find_tracks(entries: Sequence[Entry]) -> list[Track]:
 
 def choose_track(policy: Policy, tracks: Sequence[Track]) -> tuple[Track, str]:
     """The track that the config names, or the one with the most runs; and in words how it was chosen."""
-    ours = [track for track in tracks if track.rule == policy.rule]
+    ours = sorted((track for track in tracks if track.rule == policy.rule), key=lambda track: -track.version)
     listed = ", ".join(f"{track.protocol} ({track.n_runs} runs)" for track in ours)
     if not ours:
         known = ", ".join(sorted({track.rule for track in tracks})) or "no rule"
@@ -111,6 +113,7 @@ def choose_track(policy: Policy, tracks: Sequence[Track]) -> tuple[Track, str]:
                 "leaderboard.protocol=…"
             )
         others = f" of {len(ours)} tracks" if len(ours) > 1 else ""
+        others += ", by the newest rule" if len({track.version for track in ours}) > 1 else ""
         return ours[0], f"the one with the most runs{others}" if others else f"the only one of scoring={policy.rule}"
     found = [track for track in ours if track.protocol.startswith(policy.protocol)]
     if len(found) != 1:
@@ -124,7 +127,8 @@ def _track(rule: str, protocol: str, entries: Sequence[Entry]) -> Track:
     dates = [entry.submitted_at for entry in intact if entry.submitted_at is not None]
     words = next((entry.track for entry in intact if entry.track), "")
     is_aside = any(entry.is_aside for entry in entries)
-    return Track(protocol, rule, words, len(intact), max(dates, default=None), is_aside)
+    version = max((entry.version for entry in intact), default=0)
+    return Track(protocol, rule, words, len(intact), max(dates, default=None), is_aside, version)
 
 
 def _unranked(entry: Entry, status: Status, note: str) -> Row:
@@ -144,10 +148,18 @@ def _unranked(entry: Entry, status: Status, note: str) -> Row:
 
 
 def _legacy(policy: Policy, track: Track, entries: Sequence[Entry]) -> list[Row]:
-    """Rows of the tracks that this one replaces, with their scores under the old rules."""
+    """Rows of the tracks that this one replaces, with their scores under the old rules.
+
+    A run of the same data and budget under an older version of the rule is replaced, too.
+    """
     old = {protocol for protocol in policy.supersedes if not track.protocol.startswith(protocol)}
     return [
         _unranked(entry, "legacy", f"track {entry.protocol}")
         for entry in entries
-        if entry.rule == policy.rule and any(entry.protocol.startswith(protocol) for protocol in old)
+        if entry.rule == policy.rule
+        and (any(entry.protocol.startswith(protocol) for protocol in old) or _is_older(entry, track))
     ]
+
+
+def _is_older(entry: Entry, track: Track) -> bool:
+    return entry.problem is None and 0 < entry.version < track.version and entry.track == track.words != ""

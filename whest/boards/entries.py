@@ -53,6 +53,8 @@ class Entry:
     config: str = ""
     """Identifies the estimator and its knobs without the seed: runs with the same config are seeds of one row."""
     seed: int | None = None
+    version: int = 0
+    """Of the rule."""
     is_demo: bool = False
     """Scored on a demo exam, which anybody can see."""
     unfinished: str | None = None
@@ -135,6 +137,7 @@ def _read(run: RecordedRun, bare: Entry) -> Entry:
         knobs=_knobs(config["estimator"]),
         seed=config.get("seed"),
         is_aside=meter_name(run.report) in ASIDE,
+        version=int(config["scoring"].get("version", 0)),
         protection=str(config.get("isolation", {}).get("status", ""))[:20],
     )
     reader = READERS.get(run.task)

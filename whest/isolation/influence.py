@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from whest.metering.internals import ClosedJaxpr, JaxprEqn, Literal, scan_of, while_of
-from whest.metering.jaxprs import call_arguments, sub_programs
+from whest.metering.jaxprs import call_arguments, kind, sub_programs
 
 GIVEN, BROUGHT, CHOICE = 1, 2, 4
 LOOKUPS = {"gather": 1, "dynamic_slice": 1}
@@ -51,7 +51,7 @@ class Influence:
 
     def _mark(self, atom: Any, known: dict[Any, int]) -> int:
         if isinstance(atom, Literal):
-            return BROUGHT if atom.aval.shape else 0
+            return BROUGHT if kind(atom.aval)[0] else 0
         return known[atom]
 
     def _results(self, eqn: JaxprEqn, operands: list[int]) -> list[int]:
@@ -62,9 +62,9 @@ class Influence:
         name = eqn.primitive.name
         if name == "cond":
             self._note(eqn, operands)
-            found = [self._program(branch, operands[1:]) for branch in inner]
+            branches = [self._program(branch, operands[1:]) for branch in inner]
             chosen = GIVEN if operands[0] & (GIVEN | CHOICE) else 0
-            return [_or(marks) | chosen for marks in zip(*found, strict=True)]
+            return [_or(marks) | chosen for marks in zip(*branches, strict=True)]
         if name == "scan":
             scan = scan_of(eqn)
             return self._loop(inner[0], operands, scan.n_consts, scan.n_carry)
@@ -94,9 +94,9 @@ class Influence:
         """Whether a table that was brought is entered by what was given."""
         name = eqn.primitive.name
         tables = [
-            math.prod(atom.aval.shape)
+            math.prod(kind(atom.aval)[0])
             for atom, mark in zip(eqn.invars, operands, strict=True)
-            if mark == BROUGHT and getattr(atom.aval.dtype, "kind", "") == "f"
+            if mark == BROUGHT and _letter(atom) == "f"
         ]
         if not tables:
             return
@@ -114,10 +114,15 @@ class Influence:
 def _joined(eqn: JaxprEqn, operands: Sequence[int]) -> int:
     marks = _or(operands)
     is_given = marks & GIVEN
-    is_choice = is_given and getattr(eqn.outvars[0].aval.dtype, "kind", "") == "b"
+    is_choice = is_given and _letter(eqn.outvars[0]) == "b"
     if is_choice or (marks & CHOICE and eqn.primitive.name in CARRIERS and not _mixed(operands)):
         return GIVEN | CHOICE
     return GIVEN if is_given else marks & BROUGHT
+
+
+def _letter(atom: Any) -> str:
+    """f for floating point, b for truth values."""
+    return str(getattr(kind(atom.aval)[1], "kind", ""))
 
 
 def _mixed(operands: Sequence[int]) -> bool:

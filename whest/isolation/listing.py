@@ -115,7 +115,7 @@ def shapes(atoms: Sequence[Any]) -> str:
 
 
 def _shape(atom: Any) -> str:
-    if isinstance(atom, Literal) and not atom.aval.shape:
+    if isinstance(atom, Literal) and not kind(atom.aval)[0]:
         return str(atom.val)[:20]
     return str(atom.aval.str_short(short_dtypes=True))
 

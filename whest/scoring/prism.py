@@ -6,8 +6,8 @@
 
 `pen` halves the score of a learner that memorises: its held-out text costs far more bits than the text it saw last. The
 tie-break is worth less than `window` bits per byte, so it only orders scores that are nearly equal. A batch whose loss
-isn't finite is charged at a fixed rate. A run fails and has no score if it covered no bytes, was stopped early, or has
-a bpb outside (0, 64].
+isn't finite is charged at a fixed rate. A run fails and has no score if it covered no bytes, was stopped early, has no
+batch with a finite loss, or has a bpb outside (0, 64].
 """
 
 import math
@@ -77,7 +77,8 @@ class PrismRule:
     """`scoring=prism`."""
 
     name: ClassVar[str] = "prism"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    """2: a run without a single finite loss has failed. Version 1 charged all its batches."""
     direction: ClassVar[Direction] = "higher"
 
     tie_cap: Positive
@@ -94,9 +95,15 @@ class PrismRule:
     """The share of the batches, counted from the end, that measure the trained learner."""
 
     def score(self, run: OnlineRun) -> PrismScore:
+        return self.scored(run, self.version)
+
+    def scored(self, run: OnlineRun, version: int) -> PrismScore:
+        """The score under a version of the rule: older runs are checked by the rule that they ran under."""
         losses = self.charged(run.online_loss)
         bpb = _bits(losses)
         failure = _failure(bpb, run)
+        if failure is None and version > 1 and not any(map(_is_finite, run.online_loss)):
+            failure = "no batch had a finite loss"
         converged = _bits(losses[-max(1, int(len(losses) * self.converged_share)) :])
         held_out = run.held_out
         delta = held_out.twin_bpb - held_out.trained_bpb if held_out else None
@@ -152,13 +159,17 @@ def base(bpb: float) -> float:
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
     """The score, computed again from a report's losses. It checks a report; it never ranks."""
     online = results["online"]
-    return _rule(config["scoring"]).score(_run(online["loss"], online, results)).score
+    return _rescored(config["scoring"], _run(online["loss"], online, results))
 
 
 def recompute_manifest(manifest: Mapping[str, Any]) -> float | None:
     """The score, computed again from the run's manifest alone."""
     metrics = manifest["metrics"]
-    return _rule(manifest["score"]["rule"]).score(_run(metrics["online_loss"], manifest["compute"], metrics)).score
+    return _rescored(manifest["score"]["rule"], _run(metrics["online_loss"], manifest["compute"], metrics))
+
+
+def _rescored(constants: Mapping[str, Any], run: OnlineRun) -> float | None:
+    return _rule(constants).scored(run, int(constants.get("version", 1))).score
 
 
 def _rule(constants: Mapping[str, Any]) -> PrismRule:

@@ -152,7 +152,8 @@ def list_programs(purpose: Purpose, programs: Programs) -> list[Listed]:
 
 def read_listed(name: str, replies: Any) -> Listed:
     """A worker's answer, believed only as far as its form is right."""
-    fields: Message = replies.get(name) if isinstance(replies, Mapping) else {}
+    answer = replies.get(name) if isinstance(replies, Mapping) else None
+    fields: Message = answer if isinstance(answer, dict) else {}
     if "failure" in fields:
         raise JobFailedError(f"its program {name} can't be used: {printable(str(fields['failure']))}")
     try:

@@ -14,11 +14,10 @@ from whest.errors import ConfigError
 from whest.estimator.spec import EstimatorSpec
 from whest.files import TooLargeError, read_bounded
 from whest.isolation.channel import Message, read_frame
-from whest.isolation.wire import PROGRAM, RefusedError, frame, parse_header
+from whest.isolation.wire import LENGTH, PROGRAM, RefusedError, frame, parse_header
 from whest.sealed.container import (
     FORMAT,
     LARGEST_FILE,
-    LENGTH,
     Entry,
     Header,
     SealedFileError,

@@ -8,17 +8,17 @@ import hashlib
 import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from whest.document import REPORT, REPORT_SHA256, Json, case_rows, task_name
+from whest.document import MANIFEST, REPORT, REPORT_SHA256, Json, case_rows, task_name
 from whest.errors import ConfigError, WhestError
 from whest.files import parse_document, read_bounded
 from whest.tracking.parents import KIND
-from whest.tracking.verify import expected_tags, find_problem
+from whest.tracking.verify import expected_tags, find_problem, manifest_problem
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -165,7 +165,11 @@ def _is_scored(run: "Run") -> bool:
 def _read(client: "MlflowClient", run: "Run") -> RecordedRun:
     """One run of the store. Whatever is wrong with it is its own problem, and not that of the others."""
     try:
-        return check_run(run, _fetch(client, run))
+        found = check_run(run, _fetch(client, run))
+        if found.problem is None and found.rule == "prism":
+            problem = manifest_problem(found.report, _fetch(client, run, MANIFEST))
+            return found if problem is None else replace(found, report={}, problem=problem)
+        return found
     except Exception as error:  # MLflow itself fails in many ways on a damaged row
         problem = f"it can't be read ({type(error).__name__}: {str(error)[:200]})"
         tags = {str(name): str(value) for name, value in run.data.tags.items()}
@@ -208,19 +212,19 @@ def _judge(run: "Run", content: bytes | None) -> tuple[Json, str | None]:
     return report, find_problem(report, run)
 
 
-def _fetch(client: "MlflowClient", run: "Run") -> bytes | None:
+def _fetch(client: "MlflowClient", run: "Run", name: str = REPORT) -> bytes | None:
     """The artifact, whatever it holds now; None where there is none that can be read."""
     from mlflow.exceptions import MlflowException
 
     place = str(run.info.artifact_uri)
     try:
         if place.startswith(("file:", "/")):  # nothing is copied, however large it says it is
-            return read_bounded(Path(unquote(urlsplit(place).path)) / REPORT, LARGEST_REPORT)
+            return read_bounded(Path(unquote(urlsplit(place).path)) / name, LARGEST_REPORT)
         listed = {item.path: item.file_size for item in client.list_artifacts(run.info.run_id)}
-        if REPORT not in listed or (listed[REPORT] or 0) > LARGEST_REPORT:
+        if name not in listed or (listed[name] or 0) > LARGEST_REPORT:
             return None
         with tempfile.TemporaryDirectory() as folder:
-            return read_bounded(Path(client.download_artifacts(run.info.run_id, REPORT, folder)), LARGEST_REPORT)
+            return read_bounded(Path(client.download_artifacts(run.info.run_id, name, folder)), LARGEST_REPORT)
     except (MlflowException, OSError, ValueError):
         return None
 

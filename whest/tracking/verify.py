@@ -4,7 +4,9 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from whest.document import Json, milliseconds, protocol_hash, report_metrics
+from whest.document import MANIFEST, Json, milliseconds, protocol_hash, report_metrics
+from whest.files import parse_document
+from whest.scoring.prism import recompute_manifest
 from whest.scoring.rules import recompute_of
 
 if TYPE_CHECKING:
@@ -52,6 +54,34 @@ def broken_promise(protocol: Json, config: Json) -> str | None:
     lacking = [name for name in require if not isolation["protections"].get(name)]
     is_kept = isolation["status"] == "trusted" or not lacking
     return None if is_kept else f"its protocol requires {', '.join(lacking)}, which it ran without"
+
+
+def manifest_problem(report: Json, content: bytes | None) -> str | None:
+    """What is wrong with a PRISM run's manifest: the score is computed again from it alone, and from nothing else."""
+    if content is None:
+        return f"its {MANIFEST} is missing"
+    try:
+        manifest = parse_document(content)
+        score, stated = recompute_manifest(manifest), manifest["score"]["final_score"]
+        meta, config, results = report["run_meta"], report["run_config"], report["results"]
+        pairs = {
+            "score": (score, results["score"]),
+            "stated score": (stated, results["score"]),
+            "protocol": (manifest["run"]["protocol_hash"], meta["protocol_hash"]),
+            "participant": (manifest["run"]["participant"], config["participant"]),
+            "rule": (manifest["score"]["rule"], config["scoring"]),
+            "losses": (manifest["metrics"]["online_loss"], results["online"]["loss"]),
+            "FLOPs": (manifest["compute"]["flops_used"], results["flops_used"]),
+        }
+    except Exception as error:  # a forged manifest fails in as many ways as it has values
+        return f"its {MANIFEST} is no manifest ({type(error).__name__}: {str(error)[:200]})"
+    different = [name for name, (theirs, ours) in pairs.items() if theirs != ours and not _close(theirs, ours)]
+    return f"its {MANIFEST} differs from its report: {', '.join(different)}" if different else None
+
+
+def _close(one: object, other: object) -> bool:
+    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in (one, other))
+    return numbers and math.isclose(float(str(one)), float(str(other)), rel_tol=1e-9, abs_tol=1e-300)
 
 
 def expected_tags(report: Json) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The exam's pure parts: the file's format, the generators, what a call may use up, which candidate is graded."""
 
 import hashlib
+import itertools
 import json
 from pathlib import Path
 
@@ -17,7 +18,14 @@ from whest.tasks.exam.allowance import WallClock, affordable, steps_by_call
 from whest.tasks.exam.material import ExamData
 from whest.tasks.exam.process.bundle import Bundle, BundleError, gzipped_size, pack, unpack
 from whest.tasks.exam.puzzles import EXAMINED, FAMILIES, TRAINED, VALIDATED, demo_questions, demo_text
-from whest.tasks.exam.questions import PREFIX_BYTES, load_questions, mask_earlier, read_questions, write_questions
+from whest.tasks.exam.questions import (
+    PREFIX_BYTES,
+    load_questions,
+    mask_earlier,
+    read_questions,
+    refuse_shown_answers,
+    write_questions,
+)
 from whest.tasks.exam.recipe import Recipe, graded_candidate
 from whest.tasks.exam.report import ExamReport
 from whest.tasks.exam.view import VIEW
@@ -97,6 +105,27 @@ def test_no_prefix_shows_an_earlier_answer(parts: list[tuple[bytes, bytes]]) -> 
         assert question.answer == text[start:end]
         assert len(question.prefix) <= PREFIX_BYTES
         assert b"#" not in question.prefix
+
+
+def test_answers_are_masked_in_whichever_order_they_are_listed() -> None:
+    text, spans = b"one AAA two BBB three CCC", [(4, 7), (12, 15), (22, 25)]
+    for order in itertools.permutations(spans):
+        asked = order.index((22, 25))
+        assert mask_earlier(text, order, asked, "x").prefix == b"one ___ two ___ three "
+        assert mask_earlier(text, order, order.index((4, 7)), "x").prefix == b"one "
+
+
+def test_an_exam_that_shows_an_answer_elsewhere_is_refused(tmp_path: Path) -> None:
+    asked = [Question(b"who? ", b"Ada Lovelace", "x"), Question(b"Ada Lovelace was born in ", b"1815", "x")]
+    with pytest.raises(ConfigError, match="e: the answer to question 1 stands in the prefix of question 2: mask it"):
+        refuse_shown_answers(asked, "e")
+    refuse_shown_answers(asked[:1], "e")
+    refuse_shown_answers([Question(b"a b c ", b"d", "x"), Question(b"d e f ", b"g", "x")], "e")
+    refuse_shown_answers([Question(b"Ada Lovelace is ", b"Ada Lovelace", "x")], "e")
+    path = tmp_path / "exam.jsonl"
+    path.write_bytes(write_questions(asked))
+    with pytest.raises(ConfigError, match="the answer to question 1 stands"):
+        ExamData(0, 5, 3, 2000, path, None, None).load()
 
 
 # --- the demo ---

@@ -31,6 +31,7 @@ from whest.tasks.prequential.stream import N_BLOCKS, spans
 from whest.tasks.prequential.task import Prequential
 from whest.tracking.recorded import RecordedRun
 from whest.tracking.runs import NoTracking
+from whest.tracking.verify import manifest_problem
 
 
 def report_in(folder: Path, task: Prequential) -> Any:
@@ -89,9 +90,11 @@ def test_budget_pays_for_updates_alone() -> None:
     assert scored(task).covered_bytes == 8192
 
 
-def test_a_budget_below_one_step_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="is too small: one update costs"):
-        scored(task_of("Bigram", budget=10))
+def test_a_budget_below_one_step_is_a_failed_run_on_record() -> None:
+    score = scored(task_of("Bigram", budget=10))
+    assert (score.score, score.covered_bytes) == (None, 0)
+    assert score.failure is not None
+    assert score.failure.startswith("budget=10 is below one step: one update costs")
 
 
 def test_a_batch_that_is_not_finite_is_charged() -> None:
@@ -211,6 +214,34 @@ def test_score_is_recomputed_from_report_and_manifest(pairs: tuple[Any, Path]) -
     assert changed is not None
     assert changed > report.score.score
     assert set(manifest) >= {"run", "compute", "data", "metrics", "score", "anti_cheat", "artifacts"}
+
+
+def forged(manifest: Any, *path: Any, value: Any) -> bytes:
+    changed = json.loads(json.dumps(manifest))
+    node = changed
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = value
+    return json.dumps(changed).encode()
+
+
+def test_a_forged_or_missing_manifest_is_a_problem(pairs: tuple[Any, Path]) -> None:
+    folder = pairs[1]
+    document, content = json.loads((folder / "report.json").read_text()), (folder / MANIFEST_FILE).read_bytes()
+    manifest = json.loads(content)
+    assert manifest_problem(document, content) is None
+    cases = {
+        "differs from its report: score, losses": forged(manifest, "metrics", "online_loss", 3, value=0.1),
+        "differs from its report: stated score": forged(manifest, "score", "final_score", value=0.9),
+        "differs from its report: participant": forged(manifest, "run", "participant", value="somebody"),
+        "differs from its report: protocol": forged(manifest, "run", "protocol_hash", value="0" * 16),
+        "differs from its report: FLOPs": forged(manifest, "compute", "flops_used", value=1),
+        "is no manifest": b"[]",
+        "is missing": None,
+    }
+    for words, changed in cases.items():
+        assert words in str(manifest_problem(document, changed)), words
+    assert "rule" in str(manifest_problem(document, forged(manifest, "score", "rule", "tie_cap", value=0.5)))
 
 
 def test_blocks_are_the_same_stretches_for_every_learner(pairs: tuple[Any, Path]) -> None:

@@ -49,7 +49,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
     options: ExamOptions = build_target(ExamOptions, config["task"], "task")
     spec = estimator_spec(config["estimator"])
     sealed = _sealed(spec, int(settings.budget), options.recipe, overrides)
-    node = options.recipe if sealed is None else sealed[0].recipe
+    node = options.recipe if sealed is None else dict(sealed[0].recipe or {})
     recipe: Recipe = build_target(Recipe, node, "task.recipe")
     _refuse_bad_recipe(options, recipe)
     material = _load_material(config)

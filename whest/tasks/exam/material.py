@@ -10,7 +10,7 @@ from pydantic import Field
 from whest.cases.exam import QuestionSet
 from whest.errors import ConfigError
 from whest.tasks.exam.puzzles import EXAMINED, VALIDATED, demo_questions, demo_text
-from whest.tasks.exam.questions import load_questions, read_questions, write_questions
+from whest.tasks.exam.questions import load_questions, read_questions, refuse_shown_answers, write_questions
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,8 @@ class ExamData:
     def load(self) -> Material:
         demo = _demo_set(self.seed, "exam", EXAMINED, self.n_questions)
         exam = load_questions(self.exam, "data.exam") if self.exam else demo
+        if self.exam:
+            refuse_shown_answers(exam.questions, f"data.exam={self.exam}")
         validation = (
             load_questions(self.validation, "data.validation")
             if self.validation

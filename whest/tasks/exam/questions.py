@@ -12,6 +12,8 @@ from whest.errors import ConfigError
 PREFIX_BYTES = 1024
 """The longest prefix."""
 ANSWER_BYTES = 256
+LEAST_SHOWN = 8
+"""Bytes of an answer that is looked for in other prefixes."""
 MASK = b"_"
 FIELDS = ("prefix", "answer", "family")
 
@@ -42,14 +44,34 @@ def load_questions(path: Path, key: str) -> QuestionSet:
 def mask_earlier(text: bytes, answers: Sequence[tuple[int, int]], asked: int, family: str) -> Question:
     """Make a question of one answer in a text: its prefix is the text before it, with all earlier answers masked.
 
-    So the questions of an exam are independent: no prefix contains the answer to another question.
+    Earlier is what stands earlier in the text, in whichever order the answers are listed. So the questions of an exam
+    are independent: no prefix contains the answer to another question.
     """
-    shown = bytearray(text)
-    for start, end in answers[:asked]:
-        shown[start:end] = MASK * (end - start)
-    start, end = answers[asked]
+    shown, (start, end) = bytearray(text), answers[asked]
+    for first, last in sorted(answers):
+        if first < start:
+            shown[first:last] = MASK * (last - first)
     prefix = bytes(shown[max(0, start - PREFIX_BYTES) : start]).decode(errors="ignore")  # half a character is dropped
     return Question(prefix.encode(), text[start:end], family)
+
+
+def refuse_shown_answers(questions: Sequence[Question], source: str) -> None:
+    """Refuse an exam in which the answer to one question stands in the prefix of another, where both can be read.
+
+    Answers of fewer bytes than `LEAST_SHOWN` stand anywhere by chance.
+    """
+    heads: dict[bytes, list[int]] = {}
+    for number, question in enumerate(questions):
+        if len(question.answer) >= LEAST_SHOWN:
+            heads.setdefault(question.answer[:LEAST_SHOWN], []).append(number)
+    for shown, question in enumerate(questions):
+        for place in range(len(question.prefix) - LEAST_SHOWN + 1):
+            for asked in heads.get(question.prefix[place : place + LEAST_SHOWN], ()):
+                if asked != shown and question.prefix.startswith(questions[asked].answer, place):
+                    raise ConfigError(
+                        f"{source}: the answer to question {asked + 1} stands in the prefix of question {shown + 1}: "
+                        "mask it there, or leave one of them out"
+                    )
 
 
 def _read_line(line: bytes, where: str) -> Question:

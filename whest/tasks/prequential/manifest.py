@@ -6,11 +6,11 @@ It contains no claims of the learner, and the score can be computed again from i
 import json
 from pathlib import Path
 
-from whest.document import Json
+from whest.document import MANIFEST, Json
 from whest.files import write_atomically
 from whest.tasks.prequential.report import PrequentialReport
 
-MANIFEST_FILE = "prism_run_manifest.v2.json"
+MANIFEST_FILE = MANIFEST
 METRICS = (
     "bpb",
     "train_bpb_converged",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from whest.cases.prediction import Failure
 from whest.cases.prequential import Block, Closing, HeldOut, Origin
 from whest.cost import Charge, Cost
 from whest.document import Json
@@ -42,7 +43,8 @@ class Prequential:
     """`task=prequential`: one pass over a stream of bytes."""
 
     name: ClassVar[str] = "prequential"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    """2: a budget below one step is a failed run on record. Version 1 refused it as a wrong config."""
 
     text: Text
     estimator: EstimatorSpec
@@ -158,9 +160,8 @@ class Prequential:
                 f"{engine.rows_per_step}: give it more text, or lower task.row_length or estimator.rows_per_step"
             )
         if flops > self.limits.budget:
-            raise ConfigError(
-                f"budget={self.limits.budget:.4g} is too small: one update costs {flops:.4g} FLOPs, raise the budget"
-            )
+            said = f"budget={self.limits.budget:.4g} is below one step: one update costs {flops:.4g} FLOPs"
+            raise WorkerFailedError(Failure("PREDICT_ERROR", f"{said}, so it learnt nothing"), 0.0)
         return min(int(self.limits.budget // flops), in_stream) if flops else in_stream
 
     def _is_over_time(self, elapsed_s: float) -> bool:
