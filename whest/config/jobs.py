@@ -37,5 +37,6 @@ JOBS = {
     "init": Job("whest.cli.init:start", "an estimator of your own to start from"),
     "validate": Job("whest.cli.validate:validate", "does an estimator keep the contract", keeps_folder=True),
     "watch": Job("whest.cli.watch:watch", "score a file on a few MLPs after every save"),
+    "explain": Job("whest.cli.explain:explain", "where an estimator's error comes from", keeps_folder=True),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }

@@ -13,7 +13,7 @@ VALUED_FLAGS = frozenset(
 )
 """Flags whose value is a word of its own."""
 
-OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "watch")
+OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "watch", "explain")
 """Nodes of the config that only the job of the same name reads."""
 
 FREE_TEXT = ("name", "notes", "hypothesis", "decision")

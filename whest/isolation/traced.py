@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, Self
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class TracedProcessRunner:
         """Why `prepare` failed: the first MLP's failure, unless it is the verdict on all."""
         self.protections: dict[str, str] = {}
 
-    def __enter__(self) -> "TracedProcessRunner":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
