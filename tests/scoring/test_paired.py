@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from whest.cli.catalogue import _power
 from whest.scoring.exact import sign_flip_p, smallest_p
 from whest.scoring.paired import Interval, Paired, verdict
-from whest.scoring.power import POWER, smallest_ratio, smallest_ratio_of
+from whest.scoring.power import POWER, power_words, smallest_ratio, smallest_ratio_of
 from whest.scoring.seeds import split_error
 from whest.scoring.serial import group_means
 
@@ -261,3 +262,10 @@ def test_a_stream_is_compared_by_groups() -> None:
     assert not short.is_resolved
     assert verdict(short, "A", "B", "block") == "not resolved: 7 blocks in a row have no error bar (A against B)"
     assert group_means(np.arange(10.0), 4).tolist() == [1, 4, 6.5, 8.5]
+
+
+def test_job_list_says_what_a_suite_resolves() -> None:
+    assert _power(50) == "it resolves 1.06× at 10%, 1.19× at 30%, 1.85× at 100% spread of the scores"
+    assert _power(5) == "it resolves 1.27× at 10%, 2.24× at 30% spread of the scores, and no ratio at 100%"
+    assert power_words(None, 5) == ("no ratio", "5 MLPs can't tell two scores with a spread like this apart")
+    assert power_words(1.1562, 50)[0] == "1.16×"

@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from whest.cases.whitebox import WhiteboxCase
 from whest.compare.comparison import CompareOptions
@@ -14,6 +14,7 @@ from whest.errors import ConfigError, JobFailedError
 from whest.experiment import AnyExperiment
 from whest.progress import Progress
 from whest.scoring.sequential import Sequence as Growing
+from whest.tasks.whitebox.task import Whitebox
 
 Say = Callable[[str], None]
 
@@ -104,8 +105,8 @@ def _take(
 
 def _ended(experiment: AnyExperiment, cases: Sequence[WhiteboxCase]) -> AnyExperiment:
     """The experiment on exactly the MLPs that were used, as if they had been asked for."""
-    n, task = len(cases), experiment.task
-    task = replace(task, dataset=replace(task.dataset, rows=task.dataset.rows[:n]))  # type: ignore[type-var]
+    n, task = len(cases), cast(Whitebox, experiment.task)
+    task = replace(task, dataset=replace(task.dataset, rows=task.dataset.rows[:n]))
     config = {**experiment.config, "dataset": {**experiment.config["dataset"], "n_mlps": n}}
     return replace(experiment, task=Gathered(task, cases), config=config)  # type: ignore[arg-type]
 

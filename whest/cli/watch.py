@@ -1,16 +1,14 @@
 """`job=watch estimator.path=mine.py`: score the file on a few MLPs after every save, in a worker that is warm."""
 
 import hashlib
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import psutil
 from pydantic import Field
 
 from whest.cases.prediction import Failure, Prediction
@@ -93,10 +91,10 @@ def follow(
     path, last = experiment.task.estimator.path, None
     assert path is not None
     for number, _ in enumerate(versions(path, options.every_s), start=1):
-        started, spent = time.monotonic(), cpu_s()
+        started = time.monotonic()
         runner.renew()
         found = score_once(experiment, runner, cases)
-        took = f"{time.monotonic() - started:.2g} s, {cpu_s() - spent:.2g} s of CPU time"
+        took = f"{time.monotonic() - started:.2g} s"
         if isinstance(found, list):
             say("\n".join([f"save {number}: failed", *map(printable, found), "waiting for the next save"]))
         else:
@@ -200,14 +198,3 @@ def warm_runner(task: Whitebox) -> WarmRunner:
     require = task.isolation.required_of(task.estimator)
     compiled = task.outputs / "cache" / "xla"
     return WarmRunner(World(task.estimator, task.context, task.worker_limits, names, compiled, require))
-
-
-def cpu_s() -> float:
-    """CPU seconds of this process and of its workers, those that have ended too."""
-    times = os.times()
-    total = times.user + times.system + times.children_user + times.children_system
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.Error):
-            spent = child.cpu_times()
-            total += spent.user + spent.system
-    return total

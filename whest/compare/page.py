@@ -123,7 +123,7 @@ def _ratios(comparison: Comparison) -> list[Block]:
 
 
 def _ratio(pair: Pair) -> Interval:
-    ratio, interval = pair.paired.ratio or 0.0, pair.fixed and pair.fixed.ratio_interval
+    ratio, interval = pair.paired.ratio or 0.0, pair.fixed.ratio_interval if pair.fixed else None
     low, high = (interval.low, interval.high) if interval else (ratio, ratio)
     text = f"{figure(ratio)}, from {figure(low)} to {figure(high)}" if interval else f"{figure(ratio)}, no interval"
     return Interval(pair.b.name, ratio, low, high, text, "accent" if pair.is_resolved else "muted")

@@ -141,7 +141,7 @@ def draw_ratios(axes: "Axes", comparison: Comparison) -> None:
     for place, pair in enumerate(shown):
         _draw_ratio(axes, place, pair)
     axes.axvline(1, color=INK, linewidth=0.8)
-    intervals = [pair.fixed and pair.fixed.ratio_interval for pair in shown]
+    intervals = [pair.fixed.ratio_interval if pair.fixed else None for pair in shown]
     if all(interval is not None and interval.low > 0 for interval in intervals):
         axes.set_xscale("log")  # so that half and double are equally far from 1
     axes.set_yticks(range(len(shown)), [literal(pair.b.name) for pair in shown])
@@ -155,7 +155,7 @@ def draw_ratios(axes: "Axes", comparison: Comparison) -> None:
 
 
 def _draw_ratio(axes: "Axes", place: int, pair: Pair) -> None:
-    ratio, interval = pair.paired.ratio, pair.fixed and pair.fixed.ratio_interval
+    ratio, interval = pair.paired.ratio, pair.fixed.ratio_interval if pair.fixed else None
     colour = ACCENT if pair.is_resolved else MUTED
     if interval is not None:
         axes.plot([interval.low, interval.high], [place, place], color=colour, linewidth=2, marker="|", markersize=12)

@@ -40,5 +40,6 @@ JOBS = {
     "seal": Job("whest.cli.seal:seal", "an estimator or a learner as one file of data, to be scored without its code"),
     "inspect": Job("whest.cli.inspect:inspect", "what a sealed program computes and carries"),
     "watch": Job("whest.cli.watch:watch", "score a file on a few MLPs after every save"),
+    "explain": Job("whest.cli.explain:explain", "where an estimator's error comes from", keeps_folder=True),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }

@@ -17,7 +17,20 @@ else:
     JobName = Literal[tuple(JOBS)]
 
 CACHES = {"truth": "sampled truth", "xla": "compiled programs"}
-NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal", "watch", "report", "hydra")
+NODES = (
+    "leaderboard",
+    "bake",
+    "compare",
+    "plot",
+    "judge",
+    "reproduce",
+    "runs",
+    "seal",
+    "watch",
+    "explain",
+    "report",
+    "hydra",
+)
 """Top-level nodes that are no group: of single jobs, or of the report."""
 GROUPS = ("round", "task", "dataset", "truth", "data", "estimator", "isolation", "scoring", "tracking")
 

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import replace
-from typing import NoReturn
+from typing import NoReturn, Self
 
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Timing
@@ -43,7 +43,7 @@ class TracedProcessRunner:
         """Why `prepare` failed: the first MLP's failure, unless it is the verdict on all."""
         self.protections: dict[str, str] = {}
 
-    def __enter__(self) -> "TracedProcessRunner":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
