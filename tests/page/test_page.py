@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -30,11 +31,13 @@ from whest.page import (
     Fact,
     Facts,
     Gauge,
+    Grid,
     Guide,
     Headline,
     Interval,
     Intervals,
     Page,
+    Quantity,
     Section,
     Series,
     Table,
@@ -80,6 +83,8 @@ def page_saying(text: str) -> Page:
     """One block of every kind, with the same text in every place that takes text."""
     series = Series(text, [1, 2], [1, 3], names=[text, "b"], notes=[text, "d"])
     chart = Chart(Axis(text), Axis(text), [series], text, f"x{text}", [Guide(text, y=1)])
+    quantity = Quantity(text, np.eye(3), "size")
+    grid = Grid(text, text, [quantity, quantity], [text], np.zeros((3, 3), int), (0, 1), text, f"x{text}")
     return Page(
         title=text,
         subtitle=text,
@@ -92,6 +97,7 @@ def page_saying(text: str) -> Page:
                 [
                     Table([Column(text, f"x{text}"), "n"], [[text, 1], [Cell(text, text), 2]], f"x{text}"),
                     chart,
+                    grid,
                     Choice(text, [(text, [chart]), ("other", [Text(text)])]),
                     Bars([Bar(text, 1, text, parts=[Bar(text, 1, text)])], f"x{text}"),
                     Intervals([Interval(text, 2, 1, 3, text)], f"x{text}", mark=1),

@@ -90,17 +90,17 @@ def carry_out(config: Config, folder: Path, console: Console) -> Reproduction:
 
 
 @contextmanager
-def recorded_folder(text: str, config: Config) -> Iterator[Path]:
-    """The folder of a recorded run. A run of MLflow is fetched into a temporary one."""
+def recorded_folder(text: str, config: Config, key: str = "run") -> Iterator[Path]:
+    """The folder of a recorded run, as `key` names it. A run of MLflow is fetched into a temporary one."""
     path = Path(text)
     if path.exists():
         yield path.absolute() if path.is_dir() else path.absolute().parent
         return
     tracking = build_group(config, "tracking", outputs=read_settings(config).outputs)
     if not isinstance(tracking, MlflowTracking):
-        raise ConfigError(f"run={text} is no file or folder, and tracking=none has no runs: add tracking=mlflow")
+        raise ConfigError(f"{key}={text} is no file or folder, and tracking=none has no runs: add tracking=mlflow")
     client, experiment_id = tracking.reopen()
-    run_id = find_run_id(client, experiment_id, text, "run")
+    run_id = find_run_id(client, experiment_id, text, key)
     with tempfile.TemporaryDirectory() as temporary:
         fetch_folder(client, run_id, Path(temporary), (CONFIG, PREDICTIONS_FILE), (SOURCE,))
         yield Path(temporary)
@@ -138,11 +138,11 @@ def rebuild(config: Config, place: Path, folder: Path, kept: Path | None) -> Any
         node["path"] = str(node["path"] if kept is None else source_path(kept, Path(str(node["path"]))))
     if recorded["isolation"].get("kind") == "none" and config["isolation"].get("kind") != "none":
         raise ConfigError("the recorded run ran with isolation=none: if you trust its code, add isolation=none")
-    _refuse_other_classes(recorded)
+    refuse_other_classes(recorded)
     return build({**recorded, "estimator": node}, folder)
 
 
-def _refuse_other_classes(recorded: Config) -> None:
+def refuse_other_classes(recorded: Config) -> None:
     """Only classes that whest's own conf/ names: whoever wrote the record must not choose what runs here."""
     for group in GROUPS:
         target = recorded[group].get("_target_")

@@ -24,6 +24,7 @@ JOBS = {
     "combine": Job("whest.cli.datasets:combine", "make one dataset with several splits"),
     "info": Job("whest.cli.datasets:info", "describe a stored dataset, and verify it"),
     "page": Job("whest.cli.page:draw", "make the page of an older run again"),
+    "explore": Job("whest.cli.explore:explore", "one MLP of a run, neuron by neuron, on one page"),
     "plot": Job("whest.cli.plot:plot", "a figure of recorded runs for a paper: PDF, SVG or PNG"),
     "log": Job("whest.cli.log:log", "store an older run in MLflow, if no server answered then"),
     "reproduce": Job("whest.cli.reproduce:reproduce", "run a recorded run again: is it the same?", keeps_folder=True),

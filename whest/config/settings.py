@@ -74,6 +74,8 @@ class Settings:
     output: Path | None
     path: Path | None
     run: Annotated[str, Field(min_length=1)] | None
+    mlp: str | int | None
+    against: Annotated[str, Field(min_length=1)] | None
     default_split: str | None
     port: Annotated[int, Field(ge=1, le=65535)]
 

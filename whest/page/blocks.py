@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+from jaxtyping import Float, Int
+
 Tone = Literal["plain", "good", "warn", "bad"]
 Value = str | float | int | bool | None
 
@@ -222,6 +225,35 @@ class Records:
 
 
 @dataclass(frozen=True)
+class Quantity:
+    """A number for every place of a `Grid`. NaN: not known there."""
+
+    name: str
+    values: Float[np.ndarray, "row column"]
+    kind: Literal["size", "error", "noise"]
+    """Quantities of one kind have one scale of colours. An error has two directions, the others begin at 0."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Two maps of the same places side by side, each of a quantity that the reader chooses.
+
+    `group` is each place's number among `groups`. The reader can sort each row by group, then by the first quantity.
+    """
+
+    row: str
+    column: str
+    """What a row and a column are called, as layer and neuron."""
+    quantities: Sequence[Quantity]
+    groups: Sequence[str]
+    group: Int[np.ndarray, "row column"]
+    shown: tuple[int, int]
+    """The quantities that are shown at first."""
+    alt: str
+    caption: str = ""
+
+
+@dataclass(frozen=True)
 class Text:
     """A paragraph."""
 
@@ -263,7 +295,9 @@ class Section:
     note: str = ""
 
 
-Block = Headline | Gauge | Table | Records | Chart | Bars | Intervals | Choice | Text | Code | Facts | Fold | Section
+Block = (
+    Headline | Gauge | Table | Records | Grid | Chart | Bars | Intervals | Choice | Text | Code | Facts | Fold | Section
+)
 
 
 @dataclass(frozen=True)

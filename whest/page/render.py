@@ -22,6 +22,7 @@ from whest.page.blocks import (
     Choice,
     Column,
     Fold,
+    Grid,
     Page,
     Records,
     Section,
@@ -29,13 +30,14 @@ from whest.page.blocks import (
     Value,
 )
 from whest.page.charts import chart_json, interval_places
+from whest.page.grids import grid_json
 from whest.page.records import first_rows, records_json, safe_href
 from whest.page.words import clean_text
 
 TEMPLATES, VENDOR = Path(__file__).parent / "templates", Path(__file__).parent / "vendor"
 PARTS = ("ticks", "words", "paint", "start")
 CHART_SCRIPTS = (VENDOR / "uplot.js", *(TEMPLATES / f"chart_{part}.js" for part in PARTS))
-OWN_FILES: dict[type, str] = {Records: "records"}
+OWN_FILES: dict[type, str] = {Records: "records", Grid: "grid"}
 """Blocks with a script and a style of their own. They use parts of the charts' script too."""
 
 
@@ -195,4 +197,5 @@ def _environment() -> Environment:
     environment.filters |= {"intervals": interval_places, "link": safe_href}
     environment.filters |= {"records": shown_records}
     environment.filters["chart_json"] = lambda chart: Markup(chart_json(chart))
+    environment.filters["grid_json"] = lambda grid: Markup(grid_json(grid))
     return environment

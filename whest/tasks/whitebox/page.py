@@ -16,6 +16,7 @@ from whest.tasks.whitebox.predictions import PREDICTIONS_FILE
 from whest.tasks.whitebox.words import against_sampling, lambda_words
 
 MAX_ROWS = 1000
+EXPLORE = "To see one MLP neuron by neuron: job=explore path=RUN_DIR mlp=NAME."
 
 FAILED = {
     "whest": "A failed MLP gets the score of all zeros, with multiplier 1.",
@@ -185,4 +186,4 @@ def _mlp_table(document: Json) -> Table:
     ]
     total = len(results["per_mlp"])
     cut = f"The first {MAX_ROWS:,} of {total:,}; report.json has all. " if total > MAX_ROWS else ""
-    return Table(columns, rows, f"{cut}Click on a column's name to sort by it.")
+    return Table(columns, rows, f"{cut}Click on a column's name to sort by it. {EXPLORE}")
