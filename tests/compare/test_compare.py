@@ -43,6 +43,14 @@ def test_estimators_are_run_now_and_compared_in_words_files_and_mlflow(whest: Wh
     for name, start in {"comparison.png": b"\x89PNG", "comparison.html": b"<!"}.items():
         assert (outcome.folder / name).read_bytes().lower().startswith(start.lower())
     assert against_zeros["verdict"] in (outcome.folder / "comparison.html").read_text()
+    page = (outcome.folder / "comparison.html").read_text()
+    for words in (
+        "By layer",
+        "Config and source",
+        'href="1-cov_prop/report.html#mlps"',
+        "cov_prop and zeros</summary>",
+    ):
+        assert words in page
 
     client = MlflowClient(f"sqlite:///{outputs / 'mlflow.db'}")
     experiment = client.get_experiment_by_name("whest")

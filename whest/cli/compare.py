@@ -11,7 +11,16 @@ from rich.console import Console
 
 from whest.compare import comparison as comparing
 from whest.compare.comparison import CompareOptions, Comparison
-from whest.compare.entrants import Choice, Entrant, is_choice, named, read_choice, read_entrants, refuse_other_protocols
+from whest.compare.entrants import (
+    Choice,
+    Entrant,
+    is_choice,
+    kept_sources,
+    named,
+    read_choice,
+    read_entrants,
+    refuse_other_protocols,
+)
 from whest.compare.page import comparison_page
 from whest.compare.view import draw_comparison, print_comparison
 from whest.config.build import build_group, build_target
@@ -59,8 +68,9 @@ def carry_out_comparison(config: Config, folder: Path, overrides: list[str], com
     gathered = gather_entrants(options, store, folder, overrides, command)
     _refuse_before_work(gathered)
     entrants = [one if isinstance(one, Entrant) else _run_now(one, console) for one in gathered]
-    comparison = comparing.compare(named(entrants), options)
-    save_comparison(comparison, folder, command)
+    runs = named(entrants)
+    comparison = comparing.compare(runs, options)
+    save_comparison(comparison, folder, command, runs)
     ran = [one.folder for one in gathered if isinstance(one, Planned)]
     if store is not None:
         settings = read_settings(config)
@@ -133,7 +143,8 @@ def _run_now(planned: Planned, console: Console) -> Entrant:
         raise KeyboardInterrupt  # the report of the finished cases is saved; there is nothing to compare yet
     recorded = read_report(planned.folder)
     answers = read_predictions(planned.folder / PREDICTIONS_FILE)
-    return Entrant(recorded.name, planned.choice.text, recorded.report, answers)
+    place, text = planned.folder, planned.choice.text
+    return Entrant(recorded.name, text, recorded.report, answers, place, kept_sources(place))
 
 
 def log_comparison(
@@ -173,9 +184,9 @@ def log_comparison(
         )
 
 
-def save_comparison(comparison: Comparison, folder: Path, command: str) -> None:
+def save_comparison(comparison: Comparison, folder: Path, command: str, runs: Sequence[Entrant]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     document = {**comparison.to_json(), "command": command}
     write_atomically(folder / FILES[0], json.dumps(document, indent=2, allow_nan=False).encode())
     draw_comparison(comparison).savefig(folder / FILES[1], dpi=130)
-    save_page(comparison_page(comparison, command), folder / FILES[2])
+    save_page(comparison_page(comparison, command, runs, folder), folder / FILES[2])

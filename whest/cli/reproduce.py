@@ -14,7 +14,7 @@ from rich.console import Console
 from yaml import YAMLError
 
 from whest.compare.entrants import Entrant, entrant
-from whest.compare.reproduction import Files, Reproduction, judge
+from whest.compare.reproduction import Reproduction, judge
 from whest.config.build import build_group, build_target
 from whest.config.settings import GROUPS, read_settings
 from whest.config.sources import config_folder
@@ -26,7 +26,7 @@ from whest.errors import ConfigError, JobFailedError, WhestError
 from whest.estimator.spec import ENTRY
 from whest.experiment import AnyExperiment, build, run
 from whest.files import inside, read_bounded, write_atomically
-from whest.provenance.source import LARGEST_COPY, MOST_FILES
+from whest.provenance.source import read_source_files
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, read_predictions
 from whest.tracking.recorded import fetch_folder, find_run_id, read_report
 from whest.tracking.runs import MlflowTracking
@@ -182,22 +182,6 @@ def source_path(kept: Path, path: Path) -> Path:
             f"the recorded run kept no source of {path}: use the file as it is now, reproduce.source=current"
         )
     return found
-
-
-def read_source_files(folder: Path) -> Files:
-    """The files of a kept source."""
-    if not folder.is_dir():
-        return {}
-    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"][:MOST_FILES]
-    try:
-        return {
-            path.relative_to(folder).as_posix(): read_bounded(
-                inside(folder, path.relative_to(folder).as_posix()), LARGEST_COPY
-            )
-            for path in paths
-        }
-    except (OSError, ValueError) as error:
-        raise WhestError(f"{folder} can't be read ({error}): put the run's own files there") from None
 
 
 def print_reproduction(found: Reproduction, name: str, folder: Path, console: Console) -> None:

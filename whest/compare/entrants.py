@@ -4,15 +4,16 @@ import json
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from whest.document import Json, case_key, case_rows, case_score, flatten, protocol_hash
-from whest.errors import ConfigError
+from whest.document import SOURCE, Json, case_key, case_rows, case_score, flatten, protocol_hash
+from whest.errors import ConfigError, WhestError
 from whest.notation import printable
+from whest.provenance.source import read_source_files
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, Answers, read_predictions
-from whest.tracking.recorded import RecordedRun, read_report, read_run
+from whest.tracking.recorded import RecordedRun, fetch_folder, read_report, read_run
 from whest.tracking.runs import MlflowTracking
 
 RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -26,6 +27,10 @@ class Entrant:
     source: str
     report: Json
     answers: Answers | None
+    folder: Path | None = None
+    """Where its files are; None if it is only in MLflow."""
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    """The estimator's kept files; empty if none were kept."""
 
     @property
     def protocol_hash(self) -> str:
@@ -107,10 +112,19 @@ def read_entrants(
 
 
 def _from_file(path: Path, source: str, given: Path, key: str) -> Entrant:
-    for name in (path.name, PREDICTIONS_FILE):
+    for name in (path.name, PREDICTIONS_FILE, SOURCE):
         if not (path.parent / name).resolve().is_relative_to(given.resolve()):
             raise ConfigError(f"{key} has {source}: {name} is a link out of it, put the file itself there")
-    return entrant(read_report(path), read_predictions(path.parent / PREDICTIONS_FILE), source, key)
+    found = entrant(read_report(path), read_predictions(path.parent / PREDICTIONS_FILE), source, key)
+    return replace(found, folder=path.parent, sources=kept_sources(path.parent))
+
+
+def kept_sources(folder: Path) -> Mapping[str, bytes]:
+    """The estimator's files in a run's folder; nothing if they can't be read."""
+    try:
+        return read_source_files(folder / SOURCE)
+    except WhestError:
+        return {}
 
 
 def _from_mlflow(run_id: str, tracking: MlflowTracking | None, key: str) -> Entrant:
@@ -118,10 +132,11 @@ def _from_mlflow(run_id: str, tracking: MlflowTracking | None, key: str) -> Entr
         raise ConfigError(f"{key} has the MLflow run {run_id}: add tracking=mlflow to say where MLflow is")
     client, _ = tracking.connect()
     recorded = read_run(client, run_id)
-    held = {item.path for item in client.list_artifacts(run_id)}
-    with tempfile.TemporaryDirectory() as place:
-        answers = client.download_artifacts(run_id, PREDICTIONS_FILE, place) if PREDICTIONS_FILE in held else None
-        return entrant(recorded, read_predictions(Path(answers)) if answers else None, run_id, key)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = Path(temporary)
+        fetch_folder(client, run_id, place, (PREDICTIONS_FILE,), (SOURCE,))
+        found = entrant(recorded, read_predictions(place / PREDICTIONS_FILE), run_id, key)
+        return replace(found, sources=kept_sources(place))
 
 
 def entrant(recorded: RecordedRun, answers: Answers | None, source: str, key: str = "compare.runs") -> Entrant:

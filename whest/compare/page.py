@@ -1,18 +1,26 @@
 """A comparison's page: the verdict, the ratios with their intervals, and the scores of every case."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from whest.compare.comparison import Comparison, Pair
+from whest.compare.differences import difference_blocks, layer_blocks, page_link, run_facts
+from whest.compare.entrants import Entrant
 from whest.compare.view import PAIR_COLUMNS, SPLIT_COLUMNS, pair_rows, split_row
 from whest.notation import figure
 from whest.page import (
     Axis,
     Block,
+    Cell,
     Chart,
     Code,
+    Column,
     Guide,
     Headline,
     Interval,
     Intervals,
     Page,
+    Section,
     Series,
     Table,
     Text,
@@ -20,28 +28,77 @@ from whest.page import (
 from whest.page.blocks import COLOURS
 
 
-def comparison_page(comparison: Comparison, command: str) -> Page:
+def comparison_page(
+    comparison: Comparison, command: str, entrants: Sequence[Entrant] = (), folder: Path | None = None
+) -> Page:
+    """The page of a comparison in `folder`. `entrants` are the runs behind it, whose pages it links to."""
     first = comparison.pairs[0]
-    name, level = comparison.sides[0].name, f"{100 * first.paired.confidence:.3g} %"
-    blocks: list[Block] = [
-        Headline("verdict", first.verdict, tone="good" if first.paired.is_resolved else "warn"),
-        *[Text(pair.verdict) for pair in comparison.pairs[1:]],
-        *_ratios(comparison),
-        _case_chart(comparison),
-        _difference_chart(comparison),
-        Table(PAIR_COLUMNS, pair_rows(comparison), f"{name} against each, {level} intervals"),
-        Table(
-            (comparison.unit, *(side.name for side in comparison.sides)),
-            [(case, *(float(side.scores[i]) for side in comparison.sides)) for i, case in enumerate(comparison.cases)],
-            comparison.metric,
-        ),
+    sections = {
+        f"Each {comparison.unit}": [_case_chart(comparison), _difference_chart(comparison), _ratio_table(comparison)],
+        f"{comparison.unit}s": [_case_table(comparison, entrants, folder)],
+        "By layer": layer_blocks(entrants) if entrants else [],
+        "Bias and noise": _splits(comparison),
+        "Config and source": difference_blocks(entrants) if entrants else [],
+        "Runs": [run_facts(entrants, folder)] if entrants else [],
+        "Reproduce": [Code(command, "The command that repeats it.")],
+    }
+    return Page(
+        " against ".join(s.name for s in comparison.sides),
+        comparison.title,
+        [
+            Headline("verdict", first.verdict, ratio_words(first), tone="good" if first.paired.is_resolved else "warn"),
+            *[Text(pair.verdict) for pair in comparison.pairs[1:]],
+            *[Text(note, "warn") for note in comparison.notes],
+            *_ratios(comparison),
+            *(Section(title, blocks) for title, blocks in sections.items() if blocks),
+        ],
+        kind="comparison",
+    )
+
+
+def ratio_words(pair: Pair) -> str:
+    """The ratio of the means with its interval, in a sentence."""
+    ratio, interval = pair.paired.ratio, pair.paired.ratio_interval
+    if ratio is None or interval is None:
+        return ""
+    level = f"{100 * pair.paired.confidence:.3g} %"
+    return (
+        f"The mean of {pair.a.name} is {figure(ratio)} times that of {pair.b.name}; with {level} it is between "
+        f"{figure(interval.low)} and {figure(interval.high)} times."
+    )
+
+
+def _ratio_table(comparison: Comparison) -> Table:
+    level = f"{100 * comparison.pairs[0].paired.confidence:.3g} %"
+    caption = f"{comparison.sides[0].name} against each, {level} intervals"
+    return Table(PAIR_COLUMNS, pair_rows(comparison), caption)
+
+
+def _case_table(comparison: Comparison, entrants: Sequence[Entrant], folder: Path | None) -> Table:
+    """The scores of every case, each with a link to its run's page, and the differences from the first run."""
+    first, *others = comparison.sides
+    pages = {one.name: page_link(one, folder) for one in entrants}
+    links = {name: f"{page}#{comparison.unit.lower()}s" for name, page in pages.items() if page is not None}
+    columns: list[Column | str] = [comparison.unit, *(Column(side.name, is_numeric=True) for side in comparison.sides)]
+    columns += [Column(f"{first.name} − {side.name}", is_numeric=True) for side in others]
+    rows = [
+        (
+            case,
+            *(
+                Cell(f"{side.scores[i]:#.3g}", sort=float(side.scores[i]), href=links.get(side.name))
+                for side in comparison.sides
+            ),
+            *(float(first.scores[i] - side.scores[i]) for side in others),
+        )
+        for i, case in enumerate(comparison.cases)
     ]
-    if comparison.splits:
-        rows = [split_row(split) for split in comparison.splits]
-        blocks.append(Table(SPLIT_COLUMNS, rows, "Bias, and the noise that averages out over seeds"))
-    blocks += [Text(note) for note in comparison.notes]
-    blocks.append(Code(command, "The command that repeats it."))
-    return Page(" against ".join(s.name for s in comparison.sides), comparison.title, blocks, kind="comparison")
+    how = " A figure leads to its run's page." if links else ""
+    return Table(columns, rows, f"{comparison.metric} of each {comparison.unit}.{how}")
+
+
+def _splits(comparison: Comparison) -> list[Block]:
+    rows = [split_row(split) for split in comparison.splits]
+    return [Table(SPLIT_COLUMNS, rows, "Bias, and the noise that averages out over seeds")] if rows else []
 
 
 def _ratios(comparison: Comparison) -> list[Block]:

@@ -118,14 +118,14 @@ Files = Mapping[str, bytes]
 """Files by their name."""
 
 
-def source_diff(before: Files, after: Files) -> str:
+def source_diff(before: Files, after: Files, names: tuple[str, str] = ("then", "now")) -> str:
     """A unified diff of two sets of files. Empty if either is unknown."""
     if not before or not after:
         return ""
     lines: list[str] = []
     for name in sorted(before.keys() | after.keys()):
         old, new = (_lines(files.get(name, b"")) for files in (before, after))
-        lines += difflib.unified_diff(old, new, f"then/{name}", f"now/{name}", lineterm="")
+        lines += difflib.unified_diff(old, new, f"{names[0]}/{name}", f"{names[1]}/{name}", lineterm="")
     shown = [printable(line) for line in lines[:MOST_LINES]]
     return "\n".join([*shown, *([f"… {len(lines) - MOST_LINES} more lines"] if len(lines) > MOST_LINES else [])])
 

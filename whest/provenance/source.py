@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from whest.errors import WhestError
 from whest.estimator.spec import EstimatorSpec
-from whest.files import read_bounded, write_atomically
+from whest.files import inside, read_bounded, write_atomically
 
 LARGEST_COPY = 2**20
 """Bytes of all copied files together."""
@@ -95,3 +96,19 @@ def copy_source(files: dict[str, Path], folder: Path) -> tuple[dict[str, str], l
         write_atomically(place, content)
         hashes[name] = hashlib.sha256(content).hexdigest()
     return hashes, left_out
+
+
+def read_source_files(folder: Path) -> dict[str, bytes]:
+    """The files of a kept source."""
+    if not folder.is_dir():
+        return {}
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".pyc"][:MOST_FILES]
+    try:
+        return {
+            path.relative_to(folder).as_posix(): read_bounded(
+                inside(folder, path.relative_to(folder).as_posix()), LARGEST_COPY
+            )
+            for path in paths
+        }
+    except (OSError, ValueError) as error:
+        raise WhestError(f"{folder} can't be read ({error}): put the run's own files there") from None

@@ -30,6 +30,7 @@ from whest.page.blocks import (
     Value,
 )
 from whest.page.flops import percent
+from whest.tasks.whitebox.layers import SQUEEZE
 from whest.tasks.whitebox.network import Answer, Network, by_layer, rms
 from whest.tasks.whitebox.neurons import EDGE, KINDS
 from whest.tasks.whitebox.weights import weight_blocks
@@ -65,6 +66,7 @@ def explorer_page(network: Network, report: Json, links: Sequence[tuple[str, Cel
             *(Section(title, blocks) for title, blocks in sections.items() if blocks),
         ],
         kind="network",
+        is_wide=True,
     )
 
 
@@ -141,10 +143,10 @@ def _layer_table(network: Network) -> Table:
         if error is not None:
             errors.append(error)
             columns += [
-                Column(f"RMSE of {answer.name}", is_numeric=True),
-                Column(f"bias of {answer.name}", "the mean of prediction − truth", is_numeric=True),
+                Column(f"RMSE, {answer.name}", is_numeric=True),
+                Column(f"bias, {answer.name}", "the mean of prediction − truth", is_numeric=True),
             ]
-    columns.append(Column("truth's standard error", "root mean square", is_numeric=True))
+    columns.append(Column("truth's SE", "standard error, root mean square", is_numeric=True))
     rows: list[list[Value | Cell]] = []
     for layer in range(network.mlp.depth):
         counts = [int((network.kinds[layer] == i).sum()) for i in range(len(KINDS))]
@@ -170,10 +172,10 @@ def _growth(network: Network) -> list[Block]:
     charts: list[Block] = [
         Chart(
             Axis("layer", is_integer=True),
-            Axis("RMSE", is_log=_is_log(series)),
+            Axis("RMSE", is_log=_is_log(series), low=_lowest(series)),
             series,
             alt=f"RMSE by layer: {words}.",
-            caption="Root mean squared error by layer.",
+            caption="Root mean squared error by layer. A layer that is almost exact is below the axis.",
         )
     ]
     for answer in network.answers:
@@ -191,7 +193,7 @@ def _by_class(network: Network, name: str, error: np.ndarray, layers: list[int])
     ]
     return Chart(
         Axis("layer", is_integer=True),
-        Axis("RMSE of the class", is_log=_is_log(series)),
+        Axis("RMSE of the class", is_log=_is_log(series), low=_lowest(series)),
         series,
         alt=f"RMSE of {name} by layer and class of neuron.",
         caption=f"{name}: which neurons carry the error.",
@@ -201,6 +203,14 @@ def _by_class(network: Network, name: str, error: np.ndarray, layers: list[int])
 def _is_log(series: Sequence[Series]) -> bool:
     known = [y for one in series for y in one.y if y is not None]
     return bool(known) and min(known) > 0
+
+
+def _lowest(series: Sequence[Series]) -> float | None:
+    """The lower end of a log axis, if an exact layer would squeeze the others; else None."""
+    known = [y for one in series for y in one.y if y is not None and y > 0]
+    last = [one.y[-1] for one in series if one.y and one.y[-1]]
+    edge = min((y for y in last if y is not None), default=0.0) / SQUEEZE
+    return edge if _is_log(series) and min(known) < edge else None
 
 
 def _side_by_side(network: Network) -> list[Block]:
