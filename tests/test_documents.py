@@ -28,7 +28,7 @@ NOT_RUN = {
     "make peer": "an environment of its own; tests/isolation/test_peer_real.py needs it",
     "leaderboard=ari": "a board of the exams that aren't run here",
     "make run": "its command is the first of docs/start.md",
-    "make ui": "a server; tests/page/test_browser.py and docs/start.md start it",
+    "make ui": "a server; tests/page/test_mlflow_browser.py and docs/start.md start it",
     "DATE/TIME": "the name of a run that the reader has",
     "judge.run=": "the name of a run that the reader has",
     "round=phase2": "minutes of work; benchmarks/frontier.py runs it",

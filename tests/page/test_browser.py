@@ -3,18 +3,13 @@
 `make screenshots` keeps the pictures.
 """
 
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.browser import CHROMIUM, PATIENCE_MS, Visit, browser, keep, overlaps
+from tests.support.browser import CHROMIUM, Visit, browser, keep, overlaps
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
 
@@ -103,52 +98,3 @@ def test_a_strangers_words_stay_words(browser: Any, whest: Callable[..., Any], t
     assert visit.page.locator("img").count() == 0
     assert ATTACK in visit.page.inner_text("main")
     assert visit.complaints == []
-
-
-@pytest.fixture
-def ui(tmp_path: Path, outputs: Path, environment: dict[str, str]) -> Iterator[str]:
-    """`job=ui` on the test's own store and a free port; yields the address that it printed."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "whest", "job=ui", f"port={port}", f"outputs_dir={outputs}"]
-    with (tmp_path / "ui.log").open("w") as log:
-        server = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        wait_until_it_answers(f"http://127.0.0.1:{port}/health", server)
-        yield next(line for line in (tmp_path / "ui.log").read_text().splitlines() if line.startswith("http"))
-    finally:
-        server.terminate()
-        assert server.wait(PATIENCE_MS / 1000) == 0
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", port)) != 0, "MLflow's server outlived the job"
-
-
-def wait_until_it_answers(address: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
-        assert server.poll() is None, "the server ended"
-        try:
-            with urllib.request.urlopen(address, timeout=60):
-                return
-        except OSError:
-            time.sleep(0.5)
-    pytest.fail(f"nothing answers at {address}")
-
-
-def test_mlflows_ui_shows_the_columns_that_matter_and_leads_to_the_page(
-    whest: Callable[..., Any], request: pytest.FixtureRequest, browser: Any
-) -> None:
-    run = whest("debug=tiny", "tracking=mlflow", "estimator=cov_prop")
-    assert run.exit_code == 0, run.err
-    page = browser.new_page(viewport={"width": 2400, "height": 900})
-    page.set_default_timeout(PATIENCE_MS)
-    page.goto(request.getfixturevalue("ui"))
-    for name in ("Description", "score", "score_se", "ratio_to_sampling", "flop_budget"):
-        page.wait_for_selector(f".ag-header-cell:has-text('{name}')")
-    page.locator("a", has_text="cov_prop warmup").first.click()
-    with page.expect_popup() as opened:
-        page.get_by_role("link", name="open this run's page").click()
-    frame = opened.value.frame_locator("iframe")
-    frame.locator("h1", has_text="cov_prop on fresh").wait_for(timeout=PATIENCE_MS)
-    frame.get_by_role("button", name="theme").click(timeout=PATIENCE_MS)
-    assert frame.locator("html").get_attribute("data-theme") in ("dark", "light")

@@ -118,7 +118,7 @@ def _config_table(first: Entrant, other: Entrant) -> Block:
     keys = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)][:MOST_VALUES]
     if not keys:
         return Text(f"{first.name} and {other.name} have the same config.")
-    columns = ["key", Column(first.name, is_wrapped=True), Column(other.name, is_wrapped=True)]
+    columns: list[Column | str] = ["key", Column(first.name, is_wrapped=True), Column(other.name, is_wrapped=True)]
     rows = [(key, _value(a, key), _value(b, key)) for key in keys]
     return Table(columns, rows, "Values of the config that differ. All others are the same.")
 

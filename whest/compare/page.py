@@ -25,7 +25,7 @@ from whest.page import (
     Table,
     Text,
 )
-from whest.page.blocks import COLOURS
+from whest.page.blocks import COLOURS, Value
 
 
 def comparison_page(
@@ -33,7 +33,7 @@ def comparison_page(
 ) -> Page:
     """The page of a comparison in `folder`. `entrants` are the runs behind it, whose pages it links to."""
     first = comparison.pairs[0]
-    sections = {
+    sections: dict[str, Sequence[Block]] = {
         f"Each {comparison.unit}": [_case_chart(comparison), _difference_chart(comparison), _ratio_table(comparison)],
         f"{comparison.unit}s": [_case_table(comparison, entrants, folder)],
         "By layer": layer_blocks(entrants) if entrants else [],
@@ -81,7 +81,7 @@ def _case_table(comparison: Comparison, entrants: Sequence[Entrant], folder: Pat
     links = {name: f"{page}#{comparison.unit.lower()}s" for name, page in pages.items() if page is not None}
     columns: list[Column | str] = [comparison.unit, *(Column(side.name, is_numeric=True) for side in comparison.sides)]
     columns += [Column(f"{first.name} − {side.name}", is_numeric=True) for side in others]
-    rows = [
+    rows: list[Sequence[Value | Cell]] = [
         (
             case,
             *(

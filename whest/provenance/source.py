@@ -9,17 +9,20 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whest.errors import WhestError
-from whest.estimator.spec import EstimatorSpec
 from whest.files import inside, read_bounded, write_atomically
+
+if TYPE_CHECKING:  # it imports JAX, and a comparison reads sources without it
+    from whest.estimator.spec import EstimatorSpec
 
 LARGEST_COPY = 2**20
 """Bytes of all copied files together."""
 MOST_FILES = 200
 
 
-def source_files(spec: EstimatorSpec) -> dict[str, Path]:
+def source_files(spec: "EstimatorSpec") -> dict[str, Path]:
     """The files of an estimator, by their place in its folder. Empty for an object of a script."""
     entry = spec.source
     if entry is None:

@@ -118,16 +118,14 @@ def _grid(network: Network) -> Grid:
         names = [answer.name for answer in network.answers]
         found.append(Quantity(f"|error| of {names[1]} − {names[0]}", gain, "error"))
     found.append(Quantity("standard error of the truth", network.truth.standard_errors, "noise"))
-    last = len(found) - 1
-    shown = {0: (0, last), 1: (0, errors[0] if errors else last), 2: (errors[0] if errors else 0, errors[-1:] or [0])}
-    left, right = shown[min(len(errors), 2)]
+    first, second = errors if len(errors) == 2 else (0, errors[0] if errors else len(found) - 1)
     return Grid(
         "layer",
         "neuron",
         found,
         KINDS,
         network.kinds,
-        (left, right if isinstance(right, int) else right[0]),
+        (first, second),
         alt=f"{network.mlp.depth} layers of {network.mlp.width} neurons: true means, predictions, errors and the "
         "truth's standard errors.",
         caption=CLASSES,
