@@ -87,6 +87,15 @@ def test_a_board_fits_1280_pixels(chromium: Any, tmp_path: Path) -> None:
     assert visit.page.get_by_text("exam 3, 100 questions").is_visible()
     assert all(needed <= given for needed, given in visit.page.evaluate(WIDE))
     assert visit.pale_texts() == []
+    header = visit.page.locator("thead th").nth(1)
+    header.locator("button").focus()
+    for key, order in (("Enter", "ascending"), ("Space", "descending")):
+        visit.page.keyboard.press(key)
+        assert header.get_attribute("aria-sort") == order
+        names = visit.page.locator("table").first.locator("tbody tr td:nth-child(2)").all_inner_texts()
+        assert names == sorted(["ada", "ada", "bob"], reverse=order == "descending")
+    visit.page.get_by_role("button", name="Dark theme").click()
+    assert visit.pale_texts() == []
     visit.page.set_viewport_size({"width": 375, "height": 800})
     assert not visit.overflows()
     assert visit.complaints == []

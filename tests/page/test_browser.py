@@ -19,6 +19,8 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # MLflow's and greenlet's
 ]
+LARGEST_RUN = 600_000
+"""Bytes of a page with 50 MLPs."""
 SCORE = 3
 """The column of scores in the table of MLPs, counted from 1."""
 SWEEP = ("estimator=mean_prop,cov_prop,monte_carlo", "budget=1e9,1e10", "dataset.n_mlps=4", "tracking=none")
@@ -33,6 +35,8 @@ def test_a_runs_page(browser: Any, whest: Callable[..., Any], tmp_path: Path) ->
         [row["final_layer_mse"] * 0.1 for row in run.report["results"]["per_mlp"]],
     )
     visit = Visit(browser, path)
+    assert len(scores) == 50
+    assert path.stat().st_size <= LARGEST_RUN
     keep(visit, "page-run.png", tmp_path, 1560)
     mlps = "section:has(> h2#mlps) table"
     header = visit.page.locator(f"{mlps} th").nth(SCORE - 1)
@@ -81,6 +85,17 @@ def test_a_sweeps_page(browser: Any, whest: Callable[..., Any], tmp_path: Path) 
     scores = [float(score) for score in visit.column(4) if score]
     assert len(scores) == 6
     assert scores == sorted(scores)
+    visit.page.locator(".canvas").first.focus()
+    visit.page.keyboard.press("ArrowRight")
+    box = visit.page.locator(".ring").first.bounding_box()
+    visit.page.keyboard.press("Escape")
+    visit.page.mouse.move(box["x"] + 6, box["y"] + 6)
+    assert "budget" in visit.page.locator(".tip").first.inner_text()
+    light = visit.ground()
+    visit.page.get_by_role("button", name="Dark theme").click()
+    assert visit.ground() != light
+    assert visit.pale_texts() == []
+    assert all(overlaps(labels) == [] for labels in visit.labels())
     visit.page.set_viewport_size({"width": 375, "height": 800})
     assert not visit.overflows()
     visit.page.get_by_role("link", name="0", exact=True).click()

@@ -11,7 +11,7 @@ from filelock import FileLock
 from whest.page import Chart, Headline, Intervals, Page, Section, Table, render
 from whest.sweeps import live
 from whest.sweeps.axes import axis_of, points_of
-from whest.sweeps.page import sweep_page
+from whest.sweeps.page import sweep_page, title_of
 from whest.sweeps.table import SweepRow, label_rows, mark_best, mark_front
 
 CASES = 6
@@ -134,6 +134,12 @@ def test_a_hundred_jobs_fit_into_a_megabyte_and_none_into_a_page() -> None:
     rows = finished(*(job(i, f"estimator.k={i}", 1.0 + i) for i in range(100)))
     assert len(render(sweep_page(rows, "t")).encode()) < 1_000_000
     assert "no job has a score" in render(sweep_page([job(0, "estimator.k=1", None)], "t"))
+
+
+def test_the_title_says_what_was_varied() -> None:
+    rows = finished(*(job(i, f"estimator.k={i} budget=1e9", 1.0) for i in range(2)))
+    assert title_of(rows, "12-00") == "sweep of k"
+    assert title_of(rows[:1], "12-00") == "sweep 12-00"
 
 
 def test_three_swept_keys_are_small_multiples_on_one_scale() -> None:

@@ -87,7 +87,7 @@ def gallery_page(entries: Sequence[Entry], links: Links, name: str) -> Page:
         blocks.append(Section("All", [*([Text(left_out, "warn")] if left_out else []), records]))
     else:
         blocks.append(Text("There is no run yet: python -m whest makes one.", "warn"))
-    return Page("Gallery", _subtitle(entries), blocks, kind="gallery")
+    return Page("Gallery", _subtitle(entries), blocks, kind="gallery", is_wide=True)
 
 
 def _subtitle(entries: Sequence[Entry]) -> str:

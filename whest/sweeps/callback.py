@@ -322,9 +322,9 @@ def _show_and_save(sweep: OpenSweep, rows: list["SweepRow"]) -> None:
         save_figures(rows, folder)
     if sweep.page:
         from whest.page import save_page
-        from whest.sweeps.page import sweep_page
+        from whest.sweeps.page import sweep_page, title_of
 
-        save_page(sweep_page(rows, f"sweep {folder.name}", sweep.command), folder / SWEEP_PAGE)
+        save_page(sweep_page(rows, title_of(rows, folder.name), sweep.command), folder / SWEEP_PAGE)
     print_places(folder, console)
     refresh(sweep.outputs, folder)
 

@@ -55,8 +55,9 @@ def _age_s(folder: Path) -> float:
 
 def _write(folder: Path, command: str, n_jobs: int | None) -> None:
     from whest.page import save_page
-    from whest.sweeps.page import sweep_page
+    from whest.sweeps.page import sweep_page, title_of
 
     rows = [row for row in read_sweep(folder) if row.problem != UNFINISHED]
     if rows:
-        save_page(sweep_page(rows, f"sweep {folder.name}", command, n_jobs, is_running=True), folder / SWEEP_PAGE)
+        title = title_of(rows, folder.name)
+        save_page(sweep_page(rows, title, command, n_jobs, is_running=True), folder / SWEEP_PAGE)

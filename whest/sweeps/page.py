@@ -59,6 +59,16 @@ def sweep_page(rows: Rows, title: str, command: str = "", n_jobs: int | None = N
     return Page(title, subtitle, [*blocks, *sections], kind="sweep", reload_s=RELOAD_S if is_running else None)
 
 
+def title_of(rows: Rows, folder: str) -> str:
+    """What was varied, as the page's title; the folder's name if nothing was."""
+    found: dict[str, set[str]] = {}
+    for word in (word for row in rows for word in row.overrides.split()):
+        key, _, value = word.lstrip("+").partition("=")
+        found.setdefault(key.removeprefix("estimator."), set()).add(value)
+    varied = [key for key, values in found.items() if len(values) > 1]
+    return f"sweep of {', '.join(varied)}" if varied else f"sweep {folder}"
+
+
 def _headline(rows: Rows) -> Headline:
     """Which job is best at each budget, and whether that is sure."""
     best = best_of(rows)

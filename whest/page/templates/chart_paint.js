@@ -1,7 +1,7 @@
 "use strict";
 /* Painting on uPlot's canvas: lines, points, errors and guides, in the colours of the page's theme. */
 const whestPaint = (() => {
-  const [DOT, SPECK, MANY] = [3, 2.2, 300];
+  const [DOT, SPECK, MANY, CROWD] = [3, 2.2, 300, 60];
   const probe = document.createElement("span");
   probe.hidden = true;
   document.body.append(probe);
@@ -65,7 +65,9 @@ const whestPaint = (() => {
       ctx.lineTo(x, high);
       for (const y of [low, high]) { ctx.moveTo(x - 3 * ratio, y); ctx.lineTo(x + 3 * ratio, y); }
     });
+    ctx.globalAlpha = at.length > CROWD ? 0.3 : 1;
     ctx.stroke();
+    ctx.globalAlpha = 1;
   };
 
   const band = (ctx, at, errors) => {

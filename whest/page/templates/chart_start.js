@@ -177,6 +177,7 @@
     fit() {
       const width = this.canvas.clientWidth;
       if (!width || this.u?.width === width) return;
+      this.pointAt(null);
       if (this.u) this.u.setSize({ width, height: this.height(width) }); else this.build();
     }
 
