@@ -93,10 +93,14 @@ def picture(page: Any, name: str, tmp_path: Path) -> None:
 
 
 def below(page: Any, text: str, top: float) -> list[tuple[int, int]]:
-    """Where a text stands below a height: from the top, from the left."""
-    page.get_by_text(text, exact=True).last.wait_for()
-    boxes = [found.bounding_box() for found in page.get_by_text(text, exact=True).all()]
-    return [(round(box["y"]), round(box["x"])) for box in boxes if box and box["y"] > top]
+    """Where a text stands below a height: from the top, from the left. MLflow needs a while to lay out its charts."""
+    for _ in range(200):
+        boxes = [found.bounding_box() for found in page.get_by_text(text, exact=True).all()]
+        found = [(round(box["y"]), round(box["x"])) for box in boxes if box and box["y"] > top]
+        if found:
+            return found
+        page.wait_for_timeout(500)
+    pytest.fail(f"no chart of {text}")
 
 
 def test_mlflows_views(browser: Any, ui: list[str], tmp_path: Path) -> None:
