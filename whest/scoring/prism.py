@@ -169,7 +169,7 @@ def recompute_manifest(manifest: Mapping[str, Any]) -> float | None:
 
 
 def _rescored(constants: Mapping[str, Any], run: OnlineRun) -> float | None:
-    return _rule(constants).scored(run, int(constants.get("version", 1))).score
+    return _rule(constants).scored(run, int(constants.get("version", PrismRule.version))).score
 
 
 def _rule(constants: Mapping[str, Any]) -> PrismRule:
