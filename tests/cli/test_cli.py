@@ -244,8 +244,10 @@ def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Pat
     from whest.estimator.spec import estimator_spec
 
     (tmp_path / "mine.py").write_text("class Estimator:\n    def predict(self, mlp, budget): ...\n")
+    (tmp_path / "mine.whest").touch()
     needed = {
         ("estimator", "file"): [f"estimator.path={tmp_path / 'mine.py'}"],
+        ("estimator", "sealed"): [f"estimator.path={tmp_path / 'mine.whest'}"],
         ("estimator", "whestbench"): [f"estimator.path={tmp_path / 'mine.py'}"],
         ("dataset", "file"): ["dataset.path=set"],
         ("dataset", "hub"): ["dataset.repo=hf://owner/name@v1"],
@@ -261,7 +263,7 @@ def test_every_choice_composes_and_builds(group: str, choice: str, tmp_path: Pat
     build_group(values, "tracking", outputs=settings.outputs)
     assert build_group(values, "truth").n_samples >= 2
     build_group(values, "dataset", **({"seed": 0} if values["dataset"].get("seed", 0) is None else {}))
-    if choice != "whestbench":  # that one needs the peer: tests/isolation/test_peer.py
+    if choice not in ("whestbench", "sealed"):  # the peer is needed, or a whole file: test_peer.py, tests/sealed
         made = estimator_spec(values["estimator"]).create()
         assert hasattr(made, "predict") or hasattr(made, "update") or hasattr(made, "learn"), vars(made)
     for key, swept in (hydra.sweeper.get("params") or {}).items() if group == "experiment" else ():

@@ -7,7 +7,7 @@ import pytest
 from tests.support.estimators import NODES
 from tests.support.places import ROOT
 
-BY_PATH = {"file", "whestbench"}
+BY_PATH = {"file", "sealed", "whestbench"}
 """Choices that have no file of ours: `estimator.path` names the user's."""
 FILES = {path.stem for path in (ROOT / "estimators").glob("*.py")} - {"__init__"}
 

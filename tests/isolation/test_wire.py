@@ -12,7 +12,7 @@ import pytest
 from whest.cases.prediction import Failure, Prediction
 from whest.cost import Charge, Cost, Timing
 from whest.estimator.contract import SetupContext
-from whest.isolation.channel import Channel, _read_header
+from whest.isolation.channel import Channel, read_frame
 from whest.isolation.messages import (
     LONGEST_TEXT,
     WorkerFailedError,
@@ -192,6 +192,6 @@ def test_a_learners_programs_may_bring_more_arrays_than_an_answer() -> None:
     """byte_attention's have 258 constants; an answer with figures has a hundred arrays at most."""
     shapes = [["float32", [1]]] * 258
     header = parse_header(bytearray(frame({"message": {}, "arrays": shapes})[8:]), answer_bounds(4000))
-    assert len(_read_header(header, answer_bounds(4000, PROGRAM.arrays))[1]) == 258
+    assert len(read_frame(header, answer_bounds(4000, PROGRAM.arrays))[1]) == 258
     with pytest.raises(RefusedError):
-        _read_header(header, answer_bounds(4000))
+        read_frame(header, answer_bounds(4000))

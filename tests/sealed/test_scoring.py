@@ -73,7 +73,7 @@ def learnt(engine: Any) -> list[bytes]:
     """Charges before and after some steps, and the logits at the end."""
     rows = np.random.default_rng(1).integers(32, 127, (3, engine.rows_per_step, LEARNING.row_length)).astype(np.uint8)
     engine.begin(LEARNING.seed, rows[0])
-    losses, moved = engine.steps(rows, rows[::-1].copy(), np.array([3, 5, 7], np.int32))
+    losses, moved = engine.steps(rows, rows[::-1].copy(), np.full(rows.shape[:2], 5, np.int32))
     return [np.asarray(found).tobytes() for found in (losses, moved, engine.logits(rows[0]))]
 
 

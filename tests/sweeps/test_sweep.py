@@ -151,7 +151,7 @@ def test_a_sweep_without_its_server_still_has_its_table(whest: Whest, monkeypatc
     outcome = whest(*SWEEP, "tracking.uri=http://127.0.0.1:9", "estimator=zeros,random")
     assert outcome.exit_code == 0, outcome.err
     assert [row["status"] for row in table(outcome)] == ["finished", "finished"]
-    assert "http://127.0.0.1:9" in outcome.out
+    assert "http://127.0.0.1:9" in outcome.err
 
 
 @pytest.mark.slow
