@@ -39,9 +39,9 @@ class DiagonalCore:
 
     with_k31: ClassVar[bool] = False
 
-    matrix: ClassVar[None] = None
+    matrix: ClassVar[Square | None] = None
 
-    def slices(self, w: Square, gram: Square, product: Product, carried: None = None) -> Fourth:
+    def slices(self, w: Square, gram: Square, product: Product, carried: Square | None = None) -> Fourth:
         if self.g is None:
             return Fourth(jnp.zeros_like(gram[0]), jnp.zeros_like(gram), jnp.zeros_like(gram))
         d, squares = product(w * self.g, w.T), jnp.diagonal(gram)

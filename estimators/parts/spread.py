@@ -44,7 +44,7 @@ def add_factors(with_a: Wide, with_p: Wide, sources: Sequence[Legs]) -> tuple[Wi
         return with_a, with_p
     start = with_a.shape[1] - sum(a.shape[1] for a, _, _ in known)
     scaled = jnp.concatenate([outer(spread.u, spread.x) for *_, spread in known if spread is not None], axis=1)
-    a, p = (jnp.concatenate([legs[side] for legs in known], axis=1) for side in (0, 1))
+    a, p = jnp.concatenate([a for a, *_ in known], axis=1), jnp.concatenate([p for _, p, _ in known], axis=1)
     more = [(with_a, scaled * p), (with_p, scaled * a)]
     with_a, with_p = (jnp.concatenate([x[:, :start], x[:, start:] + y], axis=1) for x, y in more)
     return with_a, with_p

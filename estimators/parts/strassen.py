@@ -62,7 +62,7 @@ def symmetric_product(
     With h halvings there are 2^h blocks on the diagonal, and 2^i corners of n/2^(i+1) rows for every i < h. Blocks of
     the same size are one batch.
     """
-    sides = []
+    sides: list[tuple[Array, Array]] = []
     while len(sides) < halvings and x.shape[-2] % 2 == 0:
         x, y = _halves(x, len(sides) > 0), _halves(y, len(sides) > 0)
         sides.append((x[..., 0::2, :, :], y[..., 1::2, :, :]))
