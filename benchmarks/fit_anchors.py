@@ -26,7 +26,7 @@ FADINGS = (6, 8, 10, 12)
 def main() -> None:
     nets = networks(WIDTH, DEPTH, SEED, N_NETWORKS, FastTruth(2, standard_error=3e-4))
     sample = jax.jit(partial(Kerdock(0.1, 1.0, 0.3, "none", 0, 0).designs, designs=1))
-    analytic = jax.jit(MatrixCoreProp(RADIAL, CORE_SHRINK, "lean", False, 0, THINNED).means)
+    analytic = jax.jit(MatrixCoreProp(RADIAL, CORE_SHRINK, "lean", False, 0, THINNED, False).means)
     correct = jax.jit(anchored, static_argnames="shares")
     shares = {
         (last, fading): tuple(min(1.0, (BELIEVED - layer) / fading) for layer in range(1, last + 1))

@@ -1,4 +1,4 @@
-"""An experiment that was not adopted: lean sources of which the old ones share a basis.
+"""An experiment that was not adopted: lean sources of which the old ones share a basis, found before the transport.
 
 A layer depends on earlier layers only in few directions: P = ∏ diag(Φ)·W over the layers since a source was born, and a
 product of k random matrices has fewer large singular values as k grows. So a source older than `whole` layers is stored
@@ -66,13 +66,13 @@ class SharedSources:
         inner, direct = jnp.zeros_like(self.basis), young
         for source in self.old:
             whole = source.expanded(self.basis, product)
-            with_a, with_p, with_z = factors(whole)
-            inner = inner + product(with_a, source.a.T) + product(with_p, source.p.T)
+            left, _, with_z = factors([whole])
+            inner = inner + product(left, jnp.concatenate([source.a, source.p], axis=1).T)
             direct = add_edges(direct + with_z @ source.rest.z.T, [whole.legs])
         return direct + product(inner, self.basis.T)
 
-    def diagonal(self) -> Vector | None:
-        return self._expanded(self.product).diagonal()
+    def diagonal(self, product: Product) -> Vector | None:
+        return self._expanded(product).diagonal(product)
 
     def contracted(self, e: Vector, product: Product) -> Square | None:
         return self._expanded(product).contracted(e, product)

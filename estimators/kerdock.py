@@ -121,7 +121,7 @@ class Kerdock:
         if weights.shape[1] < CUMULANTS_FROM:
             return first_means(weights[0])[None], [1.0]
         with jax.named_scope("cumulants"):
-            known = MatrixCoreProp(RADIAL, CORE_SHRINK, "lean", False, 5, THINNED).means(weights[:ANCHORED])
+            known = MatrixCoreProp(RADIAL, CORE_SHRINK, "lean", False, 5, THINNED, False).means(weights[:ANCHORED])
         return known, [min(1.0, (BELIEVED - layer) / FADING) for layer in range(1, len(known) + 1)]
 
     def _design_sums(self, folded: Float[Array, "n width"], layers: Layers, signs: Array) -> Sums:

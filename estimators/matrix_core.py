@@ -36,6 +36,7 @@ from estimators.parts.sources import Feed, Sources, Third
 from estimators.parts.spread import Spread
 from estimators.parts.strassen import Product, Strassen
 from estimators.parts.thinning import Thinning
+from estimators.parts.tiers import TieredSources
 from estimators.parts.wick import Vector
 from estimators.third_cumulant_plus import CORE_SCALE, ThirdCumulantPlus
 from whest.estimator import MLPView
@@ -47,6 +48,8 @@ RADIAL = 2
 """Chosen among −½ … 3 on networks of no suite; the optimum is flat. See `benchmarks/corrections.py`."""
 THINNED = 2.5
 """Beyond this |α| the answer changes by less than a hundredth of its error."""
+TIERS = ((5, 3 / 8), (8, 7 / 32))
+"""The ages from which lean sources share a basis, and its columns as a share of the width."""
 FLOOR = 0.1
 """The smallest multiplier: a cost below this share of the budget gives no better score."""
 
@@ -61,11 +64,15 @@ class MatrixCore:
 
     with_k31: ClassVar[bool] = True
 
-    def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
-        if self.b is None:  # the radius gives B = −6·radial/(n+2)·I, but the first layer's moments are exact without it
+    @property
+    def matrix(self) -> Square | None:
+        return self.b
+
+    def slices(self, w: Square, gram: Square, product: Product, carried: Square | None) -> Fourth:
+        if carried is None:  # the radius gives B = −6·radial/(n+2)·I; the first layer is exact without it
             none = jnp.zeros_like(gram)
             return Fourth(none[0], none, none, -6 * self.radial / (len(gram) + 2) * gram if self.radial else none)
-        d, squares = product.symmetric(product(w, self.b), w), jnp.diagonal(gram)
+        d, squares = carried, jnp.diagonal(gram)
         weighted = jnp.diagonal(d)
         crossed = outer(weighted, squares)
         k22 = (crossed + crossed.T + 4 * d * gram) / 6
@@ -129,6 +136,8 @@ class MatrixCoreProp:
     """The most Strassen levels of a product. None: 2 with full sources, 6 with lean ones."""
     thinned: Annotated[float, Field(gt=0)] | None
     """Leave neurons with |μ| beyond so many σ out of lean sources (see `thinning`). None: keep all."""
+    shared: bool
+    """Whether old lean sources share bases (see `tiers`)."""
 
     name: ClassVar[str] = "matrix_core"
 
@@ -149,6 +158,8 @@ class MatrixCoreProp:
         core = MatrixCore(1 - self.core_shrink / width, in_core, self.radial)
         thinning = None if self.thinned is None or not is_lean else Thinning(width, self.thinned)
         third: Third = LeanSources(thinning) if is_lean else Sources()
+        if isinstance(third, LeanSources) and self.shared:
+            third = TieredSources(tuple((age, round(share * width)) for age, share in TIERS), third)
         return propagate(weights, core, TERMS, self.radial, Strassen(levels, halves=True), third)
 
     def cheaper(self) -> Affordable:

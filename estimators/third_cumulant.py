@@ -35,7 +35,9 @@ class ScalarCore:
 
     with_k31: ClassVar[bool] = False
 
-    def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
+    matrix: ClassVar[Square | None] = None
+
+    def slices(self, w: Square, gram: Square, product: Product, carried: Square | None = None) -> Fourth:
         if self.c is None:
             return Fourth(jnp.zeros_like(gram[0]), jnp.zeros_like(gram))
         squares = jnp.diagonal(gram)

@@ -39,7 +39,9 @@ class DiagonalCore:
 
     with_k31: ClassVar[bool] = False
 
-    def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
+    matrix: ClassVar[Square | None] = None
+
+    def slices(self, w: Square, gram: Square, product: Product, carried: Square | None = None) -> Fourth:
         if self.g is None:
             return Fourth(jnp.zeros_like(gram[0]), jnp.zeros_like(gram), jnp.zeros_like(gram))
         d, squares = product(w * self.g, w.T), jnp.diagonal(gram)

@@ -7,6 +7,7 @@ core. The last layer needs only means, and so only variances, κ_iii and κ_iiii
 radius that is divided out (see `sphere`): 0 for the Gaussian input, 1 for the sphere.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -40,8 +41,13 @@ class Core(Protocol):
     with_k31: ClassVar[bool]
     """Whether it needs κ_iiij of the activations."""
 
-    def slices(self, w: Square, gram: Square, product: Product) -> Fourth:
-        """The fourth cumulants of z = W·h; `gram` is W·Wᵀ."""
+    @property
+    def matrix(self) -> Square | None:
+        """A symmetric matrix B of which `slices` needs W·B·Wᵀ; None: there is none."""
+        ...
+
+    def slices(self, w: Square, gram: Square, product: Product, carried: Square | None) -> Fourth:
+        """The fourth cumulants of z = W·h; `gram` is W·Wᵀ, `carried` W·B·Wᵀ."""
         ...
 
     def diagonal(self, w: Square, product: Product) -> Vector:
@@ -80,25 +86,29 @@ def propagate(
     state = State(jnp.zeros(n, weights.dtype), None, third or Sources(), core)
     radius = radial_moment(n, 1, radial)
     means = []
-    for stored in weights[:-1]:
-        state = layer(state, stored.T, terms, radial, product)
+    hidden = tuple(weights[:-1]) if depth > 1 else ()
+    with jax.named_scope("covariance"):
+        grams = tuple(jax.lax.map(lambda w: product.symmetric(w.T, w.T), weights[:-1])) if hidden else ()
+    for stored, gram in zip(hidden, grams, strict=True):
+        state = layer(state, stored.T, terms, radial, product, gram)
         means.append(radius * state.mean)
     means.append(last_mean(state, weights[-1].T, product) * (radius if depth > 1 else 1))
     return jnp.stack(means)
 
 
-def layer(state: State, w: Square, terms: Terms, radial: float, product: Product) -> State:
-    """One hidden layer: the cumulants of its pre-activations, its ReLU, and the state for the next layer."""
+def layer(state: State, w: Square, terms: Terms, radial: float, product: Product, gram: Square | None = None) -> State:
+    """One hidden layer: the cumulants of its pre-activations, its ReLU, and the state for the next; `gram` is W·Wᵀ."""
     mean = w @ state.mean
     with jax.named_scope("covariance"):
-        gram = product.symmetric(w, w)
-        s = gram if state.covariance is None else product.symmetric(product(w, state.covariance), w)
+        gram = product.symmetric(w, w) if gram is None else gram
+        carried = _sandwiched(w, [x for x in (state.covariance, state.core.matrix) if x is not None], product)
+        s = gram if state.covariance is None else carried[0]
     with jax.named_scope("third"):
         third = state.third.carried(w, product)
         k21 = third.slices(product)
         k21 = jnp.zeros_like(w) if k21 is None else k21
     with jax.named_scope("fourth"):
-        fourth = state.core.slices(w, gram, product)
+        fourth = state.core.slices(w, gram, product, carried[-1] if len(carried) > 1 else None)
     with jax.named_scope("relu"):
         inputs = Inputs(off_diagonal(s), jnp.diagonal(k21), off_diagonal(k21), fourth)
         wick = wick_numbers(mean, jnp.diagonal(s))
@@ -114,11 +124,18 @@ def layer(state: State, w: Square, terms: Terms, radial: float, product: Product
     return State(relu.outputs.mean, relu.outputs.covariance, third, core)
 
 
+def _sandwiched(w: Square, middles: Sequence[Square], product: Product) -> Sequence[Square]:
+    """W·X·Wᵀ of symmetric X, in one loop."""
+    if not middles:
+        return []
+    return list(jax.lax.map(lambda x: product.symmetric(product(w, x), w), jnp.stack(middles)))
+
+
 def last_mean(state: State, w: Square, product: Product) -> Vector:
     """The last layer's mean activations, which need no joint cumulants."""
     with jax.named_scope("last"):
         correlated = w if state.covariance is None else product(w, state.covariance)
         wick = wick_numbers(w @ state.mean, jnp.sum(correlated * w, axis=1))
-        k3 = state.third.carried(w, product).diagonal()
+        k3 = state.third.carried(w, product).diagonal(product)
         k4 = state.core.diagonal(w, product)
         return moment(wick, 1, jnp.zeros_like(wick.mean) if k3 is None else k3, k4)

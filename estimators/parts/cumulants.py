@@ -11,6 +11,7 @@ Cost: some hundred FLOPs per pair of neurons, and no product of matrices.
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
@@ -19,6 +20,8 @@ from estimators.parts.sphere import on_sphere, radial_moment
 from estimators.parts.wick import Vector, Wick
 
 Square = Float[Array, "width width"]
+Numbers = Float[Array, "order width"]
+"""w(k, p) of one power p, for k from 1 to 5."""
 Moments = tuple[Vector, Vector, Vector, Vector]
 """E[h], E[h²], E[h³], E[h⁴]."""
 
@@ -124,16 +127,22 @@ def moment(wick: Wick, p: int, k3: Vector, k4: Vector) -> Vector:
 
 
 def joint_moments(wick: Wick, inputs: Inputs, terms: Terms, with_31: bool = False) -> Joint:
+    """A loop over the powers, which differ only in their Wick numbers: this is compiled once."""
     powers = ((1, 1), (2, 1), (2, 2), (3, 1))[: 4 if with_31 else 3]
-    return Joint(*(_covariance(wick, inputs, terms, a, b) for a, b in powers))
+    left, right = (jnp.stack([_numbers(wick, pair[side]) for pair in powers]) for side in (0, 1))
+    return Joint(*jax.lax.map(lambda pair: _covariance(pair[0], pair[1], inputs, terms), (left, right)))
 
 
-def _covariance(wick: Wick, inputs: Inputs, terms: Terms, a: int, b: int) -> Square:
+def _numbers(wick: Wick, power: int) -> Numbers:
+    return jnp.stack([wick(k, power) for k in range(1, 6)])
+
+
+def _covariance(left: Numbers, right: Numbers, inputs: Inputs, terms: Terms) -> Square:
     """Cov(h_i^a, h_j^b). Every term has a zero diagonal, so the sum has one too."""
     s, k3, k21, fourth = inputs
 
     def weigh(k: int, j: int) -> Square:
-        return outer(wick(k, a), wick(j, b))
+        return outer(left[k - 1], right[j - 1])
 
     q = s * weigh(1, 1) + 0.5 * (k21.T * weigh(1, 2) + k21 * weigh(2, 1))
     q = q + (0.5 * s * s + 0.25 * fourth.k22) * weigh(2, 2)

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from estimators.parts.cumulants import Relu, Square
 from estimators.parts.sources import Feed, contracted, newborn
-from estimators.parts.spread import Legs, Spread, add_diagonal, add_edges, add_factors
+from estimators.parts.spread import Legs, Spread, Wide, add_diagonal, add_edges, add_factors
 from estimators.parts.strassen import Product
 from estimators.parts.thinning import Thinning
 from estimators.parts.wick import Vector
@@ -71,6 +71,8 @@ class LeanSources:
     items: tuple[LeanSource, ...] = ()
     alive: Int[Array, " alive"] | None = None
     """The neurons of the layer that the rows belong to; None: all. The rows of the others would be nearly zero."""
+    layer: int = 0
+    """The layer in which the newest source was born; the first is 1."""
 
     def carried(self, w: Square, product: Product) -> "LeanSources":
         """All large matrices go through one product, all narrow ones through another."""
@@ -83,19 +85,19 @@ class LeanSources:
         kept = [s._replace(a=moved[2 * i], p=moved[2 * i + 1], z=narrow[i]) for i, s in enumerate(old)]
         kept.append(newest._replace(a=moved[-1], p=newest.columns(whole), z=narrow[-1]))
         items = tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept)
-        return LeanSources(self.thinning, items)
+        return LeanSources(self.thinning, items, layer=self.layer)
 
     def slices(self, product: Product) -> Square | None:
         if not self.items:
             return None
-        left, right, narrow = _factors(self.items)
+        left, right, narrow = factors(self.items)
         third = add_edges(product(left, right.T), [s.legs for s in self.items])
         return third + narrow @ jnp.concatenate([s.z for s in self.items], axis=1).T
 
-    def diagonal(self) -> Vector | None:
+    def diagonal(self, product: Product) -> Vector | None:
         if not self.items:
             return None
-        left, right, narrow = _factors(self.items)
+        left, right, narrow = factors(self.items)
         large = add_diagonal(jnp.sum(left * right, axis=1), [s.legs for s in self.items])
         return large + jnp.sum(narrow * jnp.concatenate([s.z for s in self.items], axis=1), 1)
 
@@ -114,17 +116,17 @@ class LeanSources:
 
     def _hubs(self, relu: Relu) -> Int[Array, " hubs"] | None:
         n = len(relu.slope)
-        kept = n if self.thinning is None else self.thinning.hubs(len(self.items) + 1)
+        kept = n if self.thinning is None else self.thinning.hubs(self.layer + 1)
         return None if kept == n else jax.lax.top_k(-jnp.abs(relu.wick.alpha), kept)[1]
 
     def _thinned(self, relu: Relu, items: Sequence[LeanSource]) -> "LeanSources":
         """The sources with the rows of alive neurons alone."""
-        n = len(relu.slope)
-        kept = n if self.thinning is None else self.thinning.alive(len(items))
+        n, layer = len(relu.slope), self.layer + 1
+        kept = n if self.thinning is None else self.thinning.alive(layer)
         if kept == n:
-            return LeanSources(self.thinning, tuple(items))
+            return LeanSources(self.thinning, tuple(items), layer=layer)
         alive = jax.lax.top_k(relu.wick.alpha, kept)[1]
-        return LeanSources(self.thinning, tuple(s.rows(alive) for s in items), alive)
+        return LeanSources(self.thinning, tuple(s.rows(alive) for s in items), alive, layer)
 
 
 def born(relu: Relu, feed: Feed | None, hubs: Int[Array, " hubs"] | None) -> LeanSource:
@@ -147,21 +149,22 @@ def largest_part(x: Square, rank: int) -> tuple[Narrow, Narrow]:
     return z, x.T @ z
 
 
-def factors(s: LeanSource) -> tuple[Square, Square, Narrow]:
-    """The factors of A, P and Z in κ_iij."""
-    a, p = s.a, s.known_p
-    square = p * p
-    with_a = a * p * (2 * s.w) + square * s.e
-    with_p = a * a * s.w + a * p * (2 * s.e) + square * s.s + (2 / 3) * (s.z @ s.l.T) * p
-    return *add_factors(with_a, with_p, s.legs), (1 / 3) * square @ s.l
+def factors(sources: Sequence[LeanSource]) -> tuple[Wide, Wide, Narrow]:
+    """For all sources, side by side: the factors of A and P in κ_iij; A and P themselves; the factors of Z."""
+    a, p = side_by_side([s.a for s in sources]), side_by_side([s.known_p for s in sources])
+    w, e, s = (jnp.concatenate(x) for x in zip(*((s.w, s.e, s.s) for s in sources), strict=True))
+    square, both = p * p, a * p
+    with_a = both * (2 * w) + square * e
+    rest = side_by_side([s.z @ s.l.T for s in sources])
+    with_p = a * a * w + both * (2 * e) + square * s + (2 / 3) * rest * p
+    with_a, with_p = add_factors(with_a, with_p, [s.legs for s in sources])
+    squares = jnp.split(square, list(accumulate(len(s.w) for s in sources[:-1])), axis=1)
+    narrow = side_by_side([(1 / 3) * x @ s.l for x, s in zip(squares, sources, strict=True)])
+    return side_by_side([with_a, with_p]), side_by_side([a, p]), narrow
 
 
-def _factors(sources: Sequence[LeanSource]) -> tuple[Array, Array, Array]:
-    """For all sources, side by side: the factors of A and P, A and P themselves, and the factors of Z."""
-    lefts = [factors(s) for s in sources]
-    left = [x for with_a, with_p, _ in lefts for x in (with_a, with_p)]
-    right = [x for s in sources for x in (s.a, s.known_p)]
-    return tuple(jnp.concatenate(x, axis=1) for x in (left, right, [narrow for _, _, narrow in lefts]))  # type: ignore[return-value]
+def side_by_side(parts: Sequence[Array]) -> Wide:
+    return jnp.concatenate(parts, axis=1)
 
 
 def _m(s: LeanSource) -> Square:

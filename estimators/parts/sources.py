@@ -36,8 +36,8 @@ class Third(Protocol):
         """κ_iij for every i and j, κ_iii on the diagonal; None if there is no source yet."""
         ...
 
-    def diagonal(self) -> Vector | None:
-        """Only κ_iii, without a product."""
+    def diagonal(self, product: Product) -> Vector | None:
+        """Only κ_iii, without a product of n×n matrices."""
         ...
 
     def contracted(self, e: Vector, product: Product) -> Square | None:
@@ -90,7 +90,7 @@ class Sources:
         left, right = _factors(self.items)
         return add_edges(product(left, right.T), [legs(s) for s in self.items])
 
-    def diagonal(self) -> Vector | None:
+    def diagonal(self, product: Product) -> Vector | None:
         if not self.items:
             return None
         left, right = _factors(self.items)
@@ -147,12 +147,14 @@ def contracted(sources: Sequence[Parts], e: Vector, product: Product) -> Square 
 
 
 def _factors(sources: Sequence[Source]) -> tuple[Float[Array, "width terms"], Float[Array, "width terms"]]:
-    """The factors whose product is κ_iij."""
-    left: list[Array] = []
-    for s in sources:
-        wa, p = s.a * s.w, known_p(s)
-        left += [*add_factors(2 * wa * p, wa * s.a + (2 / 3) * s.m * p, legs(s)), (1 / 3) * p * p]
-    right = [x for s in sources for x in (s.a, known_p(s), s.m)]
+    """The factors whose product is κ_iij, of all sources side by side."""
+    parts = zip(*((s.a, known_p(s), s.m) for s in sources), strict=True)
+    a, p, m = (jnp.concatenate(x, axis=1) for x in parts)
+    w = jnp.concatenate([s.w for s in sources])
+    wa = a * w
+    with_a, with_p = 2 * wa * p, wa * a + (2 / 3) * m * p
+    with_a, with_p = add_factors(with_a, with_p, [legs(s) for s in sources])
+    left, right = [with_a, with_p, (1 / 3) * p * p], [a, p, m]
     return jnp.concatenate(left, axis=1), jnp.concatenate(right, axis=1)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from estimators.parts.cumulants import Square, outer
 from estimators.parts.wick import Vector
@@ -29,17 +29,25 @@ class Spread(NamedTuple):
         return self._replace(u=slope * self.u)
 
 
+Wide = Float[Array, "width columns"]
 Legs = tuple[Square, Square, Spread | None]
 """A, P and the spread of a source."""
 
 
-def add_factors(with_a: Square, with_p: Square, legs: Legs) -> tuple[Square, Square]:
-    """The factors of A and P in κ_iij, with those of 2u_i C̃_ij."""
-    a, p, spread = legs
-    if spread is None:
+def add_factors(with_a: Wide, with_p: Wide, sources: Sequence[Legs]) -> tuple[Wide, Wide]:
+    """The factors of A and P in κ_iij of all sources side by side, with those of 2u_i C̃_ij.
+
+    Sources without a spread, layer 1's, come first.
+    """
+    known = [legs for legs in sources if legs[2] is not None]
+    if not known:
         return with_a, with_p
-    scaled = outer(spread.u, spread.x)
-    return with_a + scaled * p, with_p + scaled * a
+    start = with_a.shape[1] - sum(a.shape[1] for a, _, _ in known)
+    scaled = jnp.concatenate([outer(spread.u, spread.x) for *_, spread in known if spread is not None], axis=1)
+    a, p = jnp.concatenate([a for a, *_ in known], axis=1), jnp.concatenate([p for _, p, _ in known], axis=1)
+    more = [(with_a, scaled * p), (with_p, scaled * a)]
+    with_a, with_p = (jnp.concatenate([x[:, :start], x[:, start:] + y], axis=1) for x, y in more)
+    return with_a, with_p
 
 
 def add_edges(slices: Square, sources: Sequence[Legs]) -> Square:

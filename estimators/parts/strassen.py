@@ -57,17 +57,38 @@ def multiply(a: Float[Array, "*batch m k"], b: Float[Array, "*batch k n"], level
 def symmetric_product(
     x: Float[Array, "*batch n k"], y: Float[Array, "*batch n k"], levels: int, halvings: int = HALVINGS
 ) -> Float[Array, "*batch n n"]:
-    """x·yᵀ if it is symmetric: two symmetric quarters, in the same way, and one quarter that is used twice."""
-    n = x.shape[-2]
-    if halvings == 0 or n % 2:
+    """x·yᵀ if it is symmetric: blocks on the diagonal, and of each pair of blocks beside it only one.
+
+    With h halvings there are 2^h blocks on the diagonal, and 2^i corners of n/2^(i+1) rows for every i < h. Blocks of
+    the same size are one batch.
+    """
+    sides: list[tuple[Array, Array]] = []
+    while len(sides) < halvings and x.shape[-2] % 2 == 0:
+        x, y = _halves(x, len(sides) > 0), _halves(y, len(sides) > 0)
+        sides.append((x[..., 0::2, :, :], y[..., 1::2, :, :]))
+    if not sides:
         return multiply(x, jnp.swapaxes(y, -1, -2), levels)
-    upper, lower = x[..., : n // 2, :], x[..., n // 2 :, :]
-    left, right = y[..., : n // 2, :], y[..., n // 2 :, :]
-    corner = multiply(upper, jnp.swapaxes(right, -1, -2), levels)
-    ends = symmetric_product(jnp.stack([upper, lower]), jnp.stack([left, right]), levels, halvings - 1)
-    above = jnp.concatenate([ends[0], corner], axis=-1)
-    below = jnp.concatenate([jnp.swapaxes(corner, -1, -2), ends[1]], axis=-1)
+    last, other = (jnp.concatenate(pair, axis=-3) for pair in zip((x, y), sides.pop(), strict=True))
+    blocks = multiply(last, jnp.swapaxes(other, -1, -2), levels)
+    whole = _mirrored(blocks[..., : x.shape[-3], :, :], blocks[..., x.shape[-3] :, :, :])
+    for left, right in reversed(sides):
+        whole = _mirrored(whole, multiply(left, jnp.swapaxes(right, -1, -2), levels))
+    return whole[..., 0, :, :]
+
+
+def _mirrored(ends: Array, corner: Array) -> Array:
+    """Symmetric blocks: on their diagonals two of the ends, beside it a corner."""
+    above = jnp.concatenate([ends[..., 0::2, :, :], corner], axis=-1)
+    below = jnp.concatenate([jnp.swapaxes(corner, -1, -2), ends[..., 1::2, :, :]], axis=-1)
     return jnp.concatenate([above, below], axis=-2)
+
+
+def _halves(x: Array, is_split: bool) -> Array:
+    """Each block of rows as two; the blocks are the third axis from the end."""
+    *batch, n, k = x.shape
+    if is_split:
+        return x.reshape(*batch[:-1], 2 * batch[-1], n // 2, k)
+    return x.reshape(*batch, 2, n // 2, k)
 
 
 def cheapest(m: int, k: int, n: int, levels: int) -> int:

@@ -50,7 +50,7 @@ def fine(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_thinned_chain_stays_near_the_whole_one() -> None:
     """The change is far below the chain's own error, and the cost falls."""
     weights = draw(91, 48, 6).weights
-    whole, thinned = (MatrixCoreProp(2, 8, "lean", False, 0, beyond) for beyond in (None, 2.5))
+    whole, thinned = (MatrixCoreProp(2, 8, "lean", False, 0, beyond, False) for beyond in (None, 2.5))
     sizes = [Thinning(48, 2.5).hubs(layer) for layer in range(1, 6)]
     assert sizes[-1] <= 44, "this test thins"
     one, other = (in_double(chain.means, weights)[-1] for chain in (whole, thinned))
@@ -63,6 +63,6 @@ def test_a_thinned_chain_stays_near_the_whole_one() -> None:
 def test_thinning_nobody_changes_nothing() -> None:
     weights = draw(92, 24, 4).weights
     whole, thinned = (
-        in_double(MatrixCoreProp(2, 8, "lean", False, 0, beyond).means, weights) for beyond in (None, 50.0)
+        in_double(MatrixCoreProp(2, 8, "lean", False, 0, beyond, False).means, weights) for beyond in (None, 50.0)
     )
     np.testing.assert_array_equal(thinned, whole)
