@@ -18,15 +18,18 @@ def git(folder: Path, *words: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Path:
-    folder = tmp_path / "repository"
+def repository_with(folder: Path, name: str, text: str) -> Path:
     folder.mkdir()
     git(folder, "init", "--quiet", "--initial-branch=work")
-    (folder / "mine.py").write_text("a = 1\n")
+    (folder / name).write_text(text)
     git(folder, "add", ".")
     git(folder, "commit", "--quiet", "-m", "one")
     return folder
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    return repository_with(tmp_path / "repository", "mine.py", "a = 1\n")
 
 
 def test_the_commit_the_branch_and_no_changes(repository: Path) -> None:
@@ -87,13 +90,7 @@ def test_a_damaged_repository_is_none(repository: Path) -> None:
 @pytest.fixture
 def secret(tmp_path: Path) -> Path:
     """Another repository of the user's."""
-    folder = tmp_path / "private"
-    folder.mkdir()
-    git(folder, "init", "--quiet", "--initial-branch=work")
-    (folder / "keys.txt").write_text("S3CR3T\n")
-    git(folder, "add", ".")
-    git(folder, "commit", "--quiet", "-m", "one")
-    return folder
+    return repository_with(tmp_path / "private", "keys.txt", "S3CR3T\n")
 
 
 def test_an_index_that_names_files_outside_is_not_read(repository: Path) -> None:
