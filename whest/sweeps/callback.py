@@ -113,10 +113,11 @@ class SweepCallback(Callback):
             _open_parent(_PARENTLESS.pop())
 
     def on_job_end(self, config: DictConfig, job_return: Any, **kwargs: Any) -> None:
-        if config.job == "score" and config.page:
+        folder = Path(config.hydra.sweep.dir).absolute()
+        if config.job == "score" and config.page and (folder / SWEEP_FILE).exists():  # a single run ends here too
             from whest.sweeps.live import rewrite_page
 
-            rewrite_page(Path(config.hydra.sweep.dir).absolute())
+            rewrite_page(folder)
 
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         if sys.exc_info()[1] is None:  # Hydra 1.4 comes here with an error too; the command line ends such a sweep
