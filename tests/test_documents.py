@@ -45,6 +45,7 @@ NOT_RUN = {
     "experiment=ari": "minutes of training; the exam's own tests run small ones",
     "whestbench": "it needs the peer; its own tests run it",
     "job=import": "it needs a report of the peer's",
+    "make compare-base": "it needs a clone with an origin; tests/docs/test_github.py runs its script",
 }
 """Commands of README and docs/use.md that aren't run here, by a part of them, and why."""
 

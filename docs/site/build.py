@@ -75,7 +75,7 @@ def write_index(index: str) -> str:
     trees = []
     for section in re.split(r"^## ", body, flags=re.MULTILINE)[1:]:
         title = section.partition("\n")[0]
-        pages = dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md\)", section))
+        pages = dict.fromkeys(re.findall(r"\]\(([\w/-]+)\.md\)", section))
         trees += [":::{toctree}", ":hidden:", f":caption: {title}", "", *pages, ":::", ""]
     if (ROOT / "SECURITY.md").exists():
         trees[-2:] = ["SECURITY", ":::", ""]

@@ -118,7 +118,8 @@ def batch_shape(learner: Learner, context: LearnerContext) -> jax.ShapeDtypeStru
 def step_cost(learner: Learner, context: LearnerContext) -> Cost:
     """What one `update` costs: the part of training that the budget pays for."""
     state = jax.eval_shape(learner.init, jax.random.key(0))
-    return cost_of(jax.make_jaxpr(learner.update)(state, batch_shape(learner, context)))
+    plain = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)  # as a run keeps it
+    return cost_of(jax.make_jaxpr(learner.update)(plain, batch_shape(learner, context)))
 
 
 def affordable_steps(learner: Learner, context: LearnerContext) -> int:
