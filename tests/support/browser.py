@@ -109,7 +109,12 @@ class Visit:
         pytest.fail(f"never true: {expression}")
 
     def overflows(self) -> bool:
-        return self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth")
+        """Whether the page is wider than its window. After a change of width the charts are drawn anew, a little later."""
+        for _ in range(50):
+            if not self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
+                return False
+            self.page.wait_for_timeout(100)
+        return True
 
     def pale_texts(self) -> list[tuple[str, float]]:
         """The texts with a contrast below 4.5."""
