@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -39,6 +40,8 @@ def measure_profile(task: Whitebox) -> Profile:
             cost = _cost(function, task, mlp)
     finally:
         tear_down(made)
+        with suppress(OSError):
+            Path(task.context.scratch_dir).rmdir()  # unless something was left in it
     arguments = jax.block_until_ready(program_arguments(mlp))
     before = measure_machine()
     seconds = _timed(run, arguments)
