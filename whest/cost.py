@@ -47,6 +47,10 @@ class Cost:
     """XLA's figures for the same operations, each lowered alone; None if nobody asked XLA."""
     xla_unknown: tuple[str, ...] = ()
     """Operations without a figure of XLA's, which count 0 in it."""
+    flops_peer: float | None = None
+    """The same program by flopscope's price list; None if nobody asked, or it has no price for an operation."""
+    peer_unpriced: tuple[str, ...] = ()
+    """Operations that flopscope's list has no price for."""
 
     @property
     def flops(self) -> int:

@@ -263,7 +263,12 @@ class MlpConfig(CommonConfig):
 class WhiteboxConfig(MlpConfig):
     """The config of task=whitebox."""
 
-    meter: NotRequired[Annotated[Literal["xla"], says("The price list behind F. Absent for whest's own.")]]
+    meter: NotRequired[
+        Annotated[
+            Literal["xla", "flopscope", "flopscope-0.7", "flopscope-0.4"],
+            says("The price list behind F. Absent for whest's own."),
+        ]
+    ]
     dataset: Annotated[MlpDatasetJson, says("The MLPs.")]
     truth: Annotated[TruthJson, says("The sampler of truth.")]
     scoring: Annotated[WhestRuleJson | FhermaRuleJson, says("The rule.")]

@@ -12,7 +12,7 @@ from whest.document import protocol_hash
 from whest.errors import ConfigError, WhestError
 from whest.experiment import build, protocol_of
 from whest.metering import meter
-from whest.metering.lists import XLA_NAME, chosen, list_meter, priced_by
+from whest.metering.lists import PEER_NAME, XLA_NAME, chosen, list_meter, priced_by
 from whest.metering.xla import xla_cost
 from whest.tasks.whitebox.baseline import flops_per_sample
 
@@ -66,7 +66,7 @@ def test_the_protocol_names_list_and_jaxlib(tmp_path) -> None:  # type: ignore[n
     protocol = protocol_of(build(config, tmp_path))
     assert protocol["meter"] == list_meter()
     assert protocol["meter"]["name"] == XLA_NAME
-    assert {XLA_NAME} == ASIDE
+    assert {XLA_NAME, PEER_NAME} == ASIDE
     default = protocol_of(build({**config, "meter": "whest"}, tmp_path))
     assert protocol_hash(default) != protocol_hash(protocol)
 

@@ -15,7 +15,7 @@ from whest.tracking.recorded import RecordedRun
 
 Json = Mapping[str, Any]
 
-ASIDE = frozenset({"xla-cost-analysis"})
+ASIDE = frozenset({"xla-cost-analysis", "flopscope-prices"})
 """Meters whose tracks a board shows only if it is asked for: price lists other than whest's own."""
 
 LARGEST_FIGURE = 1e100

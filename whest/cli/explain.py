@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +44,15 @@ def explain(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> No
     others = [_seeded(seed, folder, overrides) for seed in options.seeds or []]
     if not isinstance(experiment.task, Whitebox):
         raise ConfigError(f"job=explain is for task=whitebox, not task={experiment.task.name}")
-    cases, score = _run(experiment)
+    task = replace(experiment.task, has_peer_figure=experiment.task.estimator.mode == "traced")
+    cases, score = _run(replace(experiment, task=task))
     explanation = Explanation(
-        title=f"{experiment.task.estimator.name} on {experiment.task.dataset.name}",
+        title=f"{task.estimator.name} on {task.dataset.name}",
         score=score,
-        mlps=_explained(experiment.task, cases),
+        mlps=_explained(task, cases),
         split=_split([_run(other) for other in others]) if others else None,
         champion=_against_champion(experiment, score, cases, config),
+        cost=cases[0].prediction.cost if task.has_peer_figure else None,
     )
     folder.mkdir(parents=True, exist_ok=True)
     command = command_of(overrides)

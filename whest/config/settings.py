@@ -72,7 +72,7 @@ class Settings:
     setup_timeout_s: Positive | None
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None
     device: Literal["auto", "cpu", "gpu"]
-    meter: Literal["whest", "xla"]
+    meter: Literal["whest", "xla", "flopscope", "flopscope-0.7", "flopscope-0.4"]
     participant: Annotated[str, Field(min_length=1)]
     console: Literal["text", "json"]
     name: Annotated[str, Field(min_length=1, max_length=200)] | None

@@ -56,7 +56,7 @@ class Program:
     def predict(self, mlp: MLP) -> Prediction:
         if self.run is None:
             return Prediction(None, self.cost)
-        arguments = jax.block_until_ready(_arguments(mlp))
+        arguments = jax.block_until_ready(program_arguments(mlp))
         try:
             started = time.perf_counter()
             pending = self.run(*arguments)
@@ -190,6 +190,13 @@ def _kept_on_disk(is_kept: bool) -> Iterator[None]:
         reset_cache()
 
 
+@contextmanager
+def fresh_compiler() -> Iterator[None]:
+    """Compile anew what the cache on disk may have."""
+    with _kept_on_disk(False):
+        yield
+
+
 def _compile_counting(program: Any, estimate: Counted, context: SetupContext) -> Callable[..., tuple[Array, Array]]:
     counting = count_rounds(program, list(estimate.loops))
     compiled = _compile(jax.jit(counting).trace(*_argument_shapes(context.width, context.depth)))
@@ -201,7 +208,7 @@ def _compile_counting(program: Any, estimate: Counted, context: SetupContext) ->
     return run
 
 
-def _arguments(mlp: MLP) -> tuple[Array, Array, Array]:
+def program_arguments(mlp: MLP) -> tuple[Array, Array, Array]:
     """The key is `jax.random.key(mlp.seed)`, passed as its two words."""
     key_data = np.array([0, mlp.seed], np.uint32)
     return jnp.asarray(mlp.weights), jnp.asarray(np.uint32(mlp.seed)), jnp.asarray(key_data)

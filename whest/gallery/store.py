@@ -22,7 +22,8 @@ STATUS = {"FINISHED": "finished", "KILLED": "interrupted", "FAILED": "failed"}
 def store_entries(tracking: MlflowTracking) -> list[Entry]:
     """Every scored run, sweep and comparison of the experiment, the newest first."""
     client, experiment_id = tracking.reopen()
-    return newest_first([_entry(run) for run in list_runs(client, experiment_id)])
+    runs = list_runs(client, experiment_id)
+    return newest_first([_entry(run) for run in runs if run.data.tags.get(KIND, "run") in PAGES])
 
 
 def _entry(run: Any) -> Entry:

@@ -17,7 +17,7 @@ from whest.isolation.messages import Traced
 from whest.isolation.protections import Name, Protections, status_of
 from whest.isolation.runner import InProcessRunner, Runner
 from whest.limits import WorkerLimits
-from whest.metering.lists import DEFAULT, PriceList
+from whest.metering.lists import DEFAULT
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def open_runner(
     hidden: Sequence[Path],
     cache: Path,
     sealed: Traced | None = None,
-    prices: PriceList = DEFAULT,
+    prices: str = DEFAULT,
 ) -> Runner:
     """`sealed` is the program of a sealed estimator, which is not traced again."""
     if not isolation.is_process(spec):

@@ -62,14 +62,15 @@ def read_failure(fields: Any) -> Failure:
 def read_cost(fields: Any) -> Cost:
     charges = fields.get("charges") if isinstance(fields, dict) else None
     unknown = fields.get("xla_unknown") if isinstance(fields, dict) else None
-    for rows in (charges, unknown):
+    unpriced = fields.get("peer_unpriced") if isinstance(fields, dict) else None
+    for rows in (charges, unknown, unpriced):
         if isinstance(rows, list | tuple) and len(rows) > MOST_CHARGES:
             raise WorkerFailedError(Failure("WORKER_DIED", f"the worker sent a cost of {len(rows):,} rows"), 0.0)
     cost: Cost = validated(Cost, fields)
     names = [name for charge in cost.charges for name in (charge.namespace, charge.operation)]
-    if any(len(name) > LONGEST_NAME for name in (*names, *cost.xla_unknown)):
+    if any(len(name) > LONGEST_NAME for name in (*names, *cost.xla_unknown, *cost.peer_unpriced)):
         raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent a cost with a name too long to be one"), 0.0)
-    figures = [*(charge.flops for charge in cost.charges), cost.flops_xla or 0]
+    figures = [*(charge.flops for charge in cost.charges), cost.flops_xla or 0, cost.flops_peer or 0]
     if not all(0 <= flops < 2**100 for flops in figures) or any(charge.calls < 0 for charge in cost.charges):
         raise WorkerFailedError(Failure("WORKER_DIED", "the worker sent a cost that isn't a number of FLOPs"), 0.0)
     return cost

@@ -13,7 +13,7 @@ from whest.estimator.eager import EagerSession
 from whest.estimator.spec import EstimatorSpec
 from whest.estimator.traced import Begun, Compiling, Program, begin_program, estimator_function
 from whest.isolation.messages import WorkerFailedError
-from whest.metering.lists import DEFAULT, PriceList, priced_by
+from whest.metering.lists import DEFAULT, priced_by
 from whest.mlp import MLP
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Session(Protocol):
 class InProcessRunner:
     """The estimator in our own process: fast, and only for code that is trusted."""
 
-    def __init__(self, spec: EstimatorSpec, context: SetupContext, prices: PriceList = DEFAULT) -> None:
+    def __init__(self, spec: EstimatorSpec, context: SetupContext, prices: str = DEFAULT) -> None:
         self._spec, self._context, self._prices = spec, context, prices
         self._estimator: Estimator | None = None
         self._session: Session | Compiling | Failure | None = None

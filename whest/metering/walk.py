@@ -18,7 +18,7 @@ from whest.errors import UnmeterableError
 from whest.metering.elementwise import choices
 from whest.metering.internals import ClosedJaxpr, JaxprEqn, scan_of, while_of
 from whest.metering.jaxprs import Path, check_programs, kind, label_of, refuse_foreign, sub_programs
-from whest.metering.lists import DEFAULT, chosen
+from whest.metering.lists import DEFAULT, PEER_RELEASES, chosen
 from whest.metering.parameters import check_params
 from whest.metering.prices import price
 from whest.metering.signatures import Remembered, check_equation, check_literals
@@ -89,6 +89,11 @@ def meter(
 def _by_chosen_list(program: ClosedJaxpr) -> Cost:
     if chosen() == DEFAULT:
         return cost_of(program)
+    if chosen() in PEER_RELEASES:
+        from whest.metering.peer import peer_estimate  # it builds on this module
+
+        cost_of(program)  # refuses what has no cost before it runs
+        return peer_estimate(program, chosen()).cost()
     from whest.metering.xla import count  # it builds on this module
 
     return count(program).cost()

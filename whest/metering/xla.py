@@ -19,8 +19,9 @@ from whest.metering.elementwise import ONE, SEVERAL
 from whest.metering.internals import ClosedJaxpr, JaxprEqn
 from whest.metering.jaxprs import Kind, kind
 from whest.metering.jaxprs import Path as Place
-from whest.metering.lists import DEFAULT, PriceList, chosen
+from whest.metering.lists import DEFAULT, PEER_RELEASES, PriceList, chosen, is_peer_wanted
 from whest.metering.lowered import Figure, lowered_figure
+from whest.metering.peer import PeerCount, peer_count, peer_estimate
 from whest.metering.prices import FREE, REFUSED
 from whest.metering.signatures import Remembered
 from whest.metering.walk import Estimate, Pricing, Tally, estimate_cost, walked
@@ -117,6 +118,8 @@ class Counted:
     unknown: tuple[str, ...]
     prices: PriceList = DEFAULT
     """The list whose charges are F."""
+    peer: PeerCount | None = None
+    """The same by the peer's list, if it was wanted."""
 
     @property
     def loops(self) -> Mapping[Place, Tally]:
@@ -125,18 +128,38 @@ class Counted:
 
     def cost(self, rounds: Sequence[int] = ()) -> Cost:
         """The cost once the loops' rounds are known; a lower bound without them."""
-        charged = self.estimate if self.prices == DEFAULT else self.xla
-        return replace(charged.cost(rounds), flops_xla=xla_flops(self.xla, rounds), xla_unknown=self.unknown)
+        charged = self.xla if self.prices == "xla" else self.estimate
+        if self.prices in PEER_RELEASES:
+            assert self.peer is not None
+            charged = self.peer.estimate
+        return replace(
+            charged.cost(rounds),
+            flops_xla=xla_flops(self.xla, rounds),
+            xla_unknown=self.unknown,
+            flops_peer=None if self.peer is None or self.peer.unpriced else xla_flops(self.peer.estimate, rounds),
+            peer_unpriced=() if self.peer is None else self.peer.unpriced,
+        )
 
     def rounds_alone(self) -> "Counted":
         """What the rounds add to the lower bound."""
-        return Counted(Estimate({}, self.estimate.loops), Estimate({}, self.xla.loops), (), self.prices)
+        peer = None if self.peer is None else replace(self.peer, estimate=_loops_of(self.peer.estimate))
+        return Counted(_loops_of(self.estimate), _loops_of(self.xla), (), self.prices, peer)
+
+
+def _loops_of(estimate: Estimate) -> Estimate:
+    return Estimate({}, estimate.loops)
 
 
 def count(program: ClosedJaxpr) -> Counted:
     """Both counts of a traced program; the table comes first, since it refuses what can't be priced."""
     estimate = estimate_cost(program)
-    return Counted(estimate, *xla_estimate(program), chosen())
+    return Counted(estimate, *xla_estimate(program), chosen(), _by_peer(program))
+
+
+def _by_peer(program: ClosedJaxpr) -> PeerCount | None:
+    if chosen() in PEER_RELEASES:
+        return PeerCount(peer_estimate(program, chosen()), ())
+    return peer_count(program) if is_peer_wanted() else None
 
 
 def xla_cost(program: ClosedJaxpr, rounds: Sequence[int] = ()) -> XlaCost:

@@ -169,6 +169,25 @@ class Bars:
 
 
 @dataclass(frozen=True)
+class Frame:
+    """A part of a whole, with the parts it is made of."""
+
+    name: str
+    value: float
+    text: str
+    parts: Sequence["Frame"] = ()
+    colour: Colour = "accent"
+
+
+@dataclass(frozen=True)
+class Flame:
+    """Nested parts as rows of boxes: a box is as wide as its value, and its own parts stand below it."""
+
+    frames: Sequence[Frame]
+    caption: str = ""
+
+
+@dataclass(frozen=True)
 class Interval:
     """A value with the two ends of its error, and the text beside it."""
 
@@ -296,7 +315,21 @@ class Section:
 
 
 Block = (
-    Headline | Gauge | Table | Records | Grid | Chart | Bars | Intervals | Choice | Text | Code | Facts | Fold | Section
+    Headline
+    | Gauge
+    | Table
+    | Records
+    | Grid
+    | Chart
+    | Bars
+    | Flame
+    | Intervals
+    | Choice
+    | Text
+    | Code
+    | Facts
+    | Fold
+    | Section
 )
 
 

@@ -64,10 +64,10 @@ def _xla(results: Json, total: float, n: int, label: str) -> list[Block]:
         return []
     unknown = results.get("xla_unknown") or []
     blind = f" XLA has no figure for {', '.join(unknown[:8])} and counts 0 there." if unknown else ""
-    counts = f"{label}: whest counts {figure(total / n)}, XLA counts {figure(counted / n)} for the same operations."
+    counts = f"{label}: F is {figure(total / n)}, XLA counts {figure(counted / n)} for the same operations."
     why = (
         " The two differ where XLA counts too little (look-ups, sorting, random bits, LAPACK) "
-        "or too much (prefix sums, argmax). The score uses whest's count."
+        "or too much (prefix sums, argmax). The score uses F."
     )
     return [Text(f"{counts}{why if abs(total - counted) > SAME * total else ''}{blind}")]
 

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,9 @@ from whest.page.blocks import (
     Chart,
     Choice,
     Column,
+    Flame,
     Fold,
+    Frame,
     Grid,
     Page,
     Records,
@@ -39,6 +42,10 @@ PARTS = ("ticks", "words", "paint", "start")
 CHART_SCRIPTS = (VENDOR / "uplot.js", *(TEMPLATES / f"chart_{part}.js" for part in PARTS))
 OWN_FILES: dict[type, str] = {Records: "records", Grid: "grid"}
 """Blocks with a script and a style of their own. They use parts of the charts' script too."""
+
+
+SMALLEST_BOX = 0.5
+"""In thousandths of a flame's width; smaller frames are left out."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +190,25 @@ def bar_widths(block: Bars) -> list[tuple[Any, float, list[tuple[Any, float]]]]:
     return [(bar, width(bar.value), [(part, width(part.value)) for part in bar.parts]) for bar in block.bars]
 
 
+def flame_boxes(block: Flame) -> tuple[list[tuple[Frame, int, float, float, str]], int]:
+    """Each frame with its row, its place and width in thousandths, and as much of its name as fits; and the rows."""
+    boxes: list[tuple[Frame, int, float, float, str]] = []
+    whole = sum(max(frame.value, 0.0) for frame in block.frames) or 1.0
+
+    def lay(frames: Sequence[Frame], row: int, left: float) -> None:
+        for frame in frames:
+            width = 1000 * max(frame.value, 0.0) / whole
+            fits = int(width / 7)
+            shown = frame.name if len(frame.name) <= fits else f"{frame.name[: fits - 1]}…" if fits > 3 else ""
+            if width >= SMALLEST_BOX:
+                boxes.append((frame, row, round(left, 2), round(width, 2), shown))
+                lay(frame.parts, row + 1, left)
+            left += width
+
+    lay(block.frames, 0, 0.0)
+    return boxes, max((row for _, row, _, _, _ in boxes), default=0) + 1
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -195,7 +221,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"anchor": anchor, "table": table_cells, "groups": group_charts, "bars": bar_widths}
     environment.filters |= {"intervals": interval_places, "link": safe_href}
-    environment.filters |= {"records": shown_records}
+    environment.filters |= {"records": shown_records, "flame": flame_boxes}
     environment.filters["chart_json"] = lambda chart: Markup(chart_json(chart))
     environment.filters["grid_json"] = lambda grid: Markup(grid_json(grid))
     return environment

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from whest.cost import Cost
 from whest.document import Json
 from whest.notation import count, figure, plus_minus
 from whest.page import Block, Headline, Page, Section, Table, Text
 from whest.scoring.seeds import ErrorSplit
 from whest.scoring.whitebox import WhiteboxScore
+from whest.tasks.whitebox.counts import COUNTS, count_json, count_rows
 from whest.tasks.whitebox.neurons import KINDS, MEANING
 from whest.tasks.whitebox.origin import Explained
 from whest.tasks.whitebox.words import against_sampling
@@ -30,6 +32,8 @@ class Explanation:
     """Bias and noise over seeds, if several were run."""
     champion: tuple[str, float] | None
     """The best known run of the protocol, and our score over its score on the same MLPs."""
+    cost: Cost | None = None
+    """What one MLP costs by each price list, if the estimator is traced."""
 
     @property
     def mse(self) -> float:
@@ -75,6 +79,11 @@ class Explanation:
             rows.append(("champion", name, f"this score is {ratio:.3g} × the champion's on the same MLPs"))
         return rows
 
+    def counts(self) -> list[tuple[str, str, str]]:
+        """One MLP's FLOPs by each price list."""
+        rows = [] if self.cost is None else count_rows(self.cost)
+        return [(f"FLOPs by {name}", value, remark) for name, value, remark in rows]
+
     def seeds(self) -> tuple[str, str]:
         if self.split is None:
             return "", "explain.seeds=[0,1,2] separates bias and noise, for an estimator with a seed"
@@ -96,6 +105,7 @@ class Explanation:
         return [
             f"{self.title}: final-layer MSE {figure(self.mse)}",
             *(f"{name:<17}{value}, {remark}" for name, value, remark in self.limits()),
+            *(f"{name:<19}{value}, {remark}" for name, value, remark in self.counts()),
             f"by origin        {layers}",
             f"by neuron        {kinds}",
             f"over seeds       {seeds}",
@@ -113,6 +123,11 @@ class Explanation:
             Section(
                 "What is possible",
                 [Table(("against", "figure", ""), self.limits(), "The error against what is possible.")],
+            ),
+            *(
+                [Section("By price list", [Table(("list", "one MLP", ""), self.counts(), COUNTS)])]
+                if self.cost is not None
+                else []
             ),
             Section(
                 "By layer of origin",
@@ -154,6 +169,7 @@ class Explanation:
             "by_kind": self.by_kind,
             "neurons_by_kind": self.n_by_kind,
             "bias_and_noise": None if self.split is None else asdict(self.split),
+            "cost": None if self.cost is None else count_json(self.cost),
             "mlps": [asdict(mlp) for mlp in self.mlps],
         }
 

@@ -20,7 +20,7 @@ from whest.isolation.choose import Isolation, describe_protection, open_runner
 from whest.isolation.messages import Traced
 from whest.isolation.runner import Runner
 from whest.limits import Limits, WorkerLimits
-from whest.metering.lists import DEFAULT, PriceList, list_meter
+from whest.metering.lists import BESIDE, DEFAULT, PriceList, list_meter
 from whest.mlp import MLP
 from whest.progress import Progress
 from whest.report import RunMeta
@@ -55,6 +55,8 @@ class Whitebox:
     sealed: Traced | None = None
     """The program of a sealed estimator."""
     prices: PriceList = DEFAULT
+    has_peer_figure: bool = False
+    """Whether the estimator's cost also says what the peer's price list asks."""
     profile: Path | None = None
     """The folder for a trace of JAX's profiler; None: no trace."""
 
@@ -95,7 +97,7 @@ class Whitebox:
         return {
             "dataset": self.dataset.sha256,
             "truth": describe_sampler(self.sampler) if sampled else "baked",
-            "meter": self.estimator.meter if self.prices == DEFAULT else list_meter(),
+            "meter": self.estimator.meter if self.prices == DEFAULT else list_meter(self.prices),
         }
 
     def describe(self, cases: Sequence[WhiteboxCase]) -> Json:
@@ -144,7 +146,7 @@ class Whitebox:
             hidden,
             compiled,
             self.sealed,
-            self.prices,
+            f"{self.prices}{BESIDE}" if self.has_peer_figure else self.prices,
         )
 
     def _truth(self, row: Row, mlp: MLP, failure: Failure | None, progress: Progress) -> tuple[Truth, float | None]:
