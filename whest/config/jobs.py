@@ -41,5 +41,6 @@ JOBS = {
     "inspect": Job("whest.cli.inspect:inspect", "what a sealed program computes and carries"),
     "watch": Job("whest.cli.watch:watch", "score a file on a few MLPs after every save"),
     "explain": Job("whest.cli.explain:explain", "where an estimator's error comes from", keeps_folder=True),
+    "tune": Job("whest.cli.tune:tune", "search an estimator's knobs, and confirm the best", keeps_folder=True),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }
