@@ -2,13 +2,16 @@
 
 import csv
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.support.places import ROOT
 from whest.cli.tune import MOST_MLPS, Search, Space, read_spaces, root_of
 from whest.compare.tuning import Tried, Tuning
 from whest.dataset.sources import fresh_seeds
@@ -140,3 +143,19 @@ def test_without_optuna_the_error_names_the_command(whest: Whest, monkeypatch: p
         patch.setitem(sys.modules, "optuna", type(sys)("optuna"))
         patch.setattr(sys.modules["optuna"], "__version__", "2.10.1", raising=False)
         assert "Installed is 2.10.1" in whest(*TINY, KNOBS).err
+
+
+@pytest.mark.slow
+def test_a_killed_search_goes_on(tmp_path: Path) -> None:
+    """SIGKILL as soon as the first trial is told; the same command ends the search."""
+    command = [sys.executable, "-m", "whest", *TINY, KNOBS, *FEW, "tune.n_trials=5", f"outputs_dir={tmp_path}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as search:
+        assert search.stdout is not None
+        assert "trial 0" in search.stdout.readline()
+        search.kill()
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    assert "trials are there" in ended.stdout
+    assert "trial 0:" not in ended.stdout
+    (document,) = (json.loads(path.read_text()) for path in tmp_path.glob("runs/*/*/tuning.json"))
+    assert [trial["number"] for trial in document["trials"]] == [0, 1, 2, 3, 4]
+    assert all(trial["score"] is not None for trial in document["trials"])

@@ -140,7 +140,7 @@ def _bought(
     experiment: AnyExperiment, cases: Sequence[WhiteboxCase], score: WhiteboxScore, options: ExplainOptions
 ) -> list[Bought]:
     task = experiment.task
-    if not options.compute or task.estimator.is_sealed:
+    if not options.compute or task.estimator.is_sealed or not isinstance(task, Whitebox):
         return []
     bought: list[Bought] = []
     for factor in options.compute:

@@ -165,7 +165,7 @@ class Search:
     def identity(self) -> str:
         """The name of the study: all that its scores depend on. `tune.n_trials` is no part of it."""
         task, spec = self._on(self.base, "training", self.options.n_mlps), self.base.task.estimator
-        parts = [spec.target, spec.source_sha256, dict(spec.knobs), repr(sorted(self.spaces.items()))]
+        parts: list[Any] = [spec.target, spec.source_sha256, dict(spec.knobs), repr(sorted(self.spaces.items()))]
         parts += [protocol_of(replace(self.base, task=task)), self.options.seed]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -216,7 +216,8 @@ class Search:
             score = task.score(experiment.rule, list(task.cases(progress)))
         return np.array([getattr(case, score.by_case.field) for case in score.cases], np.float64)
 
-    def _on(self, experiment: AnyExperiment, purpose: str, n_mlps: int) -> Any:
+    def _on(self, experiment: AnyExperiment, purpose: str, n_mlps: int) -> Whitebox:
+        assert isinstance(experiment.task, Whitebox)
         own = experiment.task.dataset
         seeds = fresh_seeds(root_of(purpose), n_mlps)
         return replace(experiment.task, dataset=SeedsDataset(own.width, own.depth, seeds).load())

@@ -8,7 +8,7 @@ from typing import Any
 
 from whest.document import Json
 from whest.notation import count, figure
-from whest.page import Code, Headline, Page, Section, Table, Text
+from whest.page import Block, Code, Headline, Page, Section, Table, Text
 from whest.scoring.paired import Paired, verdict
 
 BEST, DEFAULT = "the best trial", "the default"
@@ -107,7 +107,7 @@ class Tuning:
         return buffer.getvalue()
 
     def page(self, command: str) -> Page:
-        rows = [
+        rows: list[Sequence[str | int]] = [
             (
                 one.number,
                 *(str(one.knobs.get(name)) for name in self.default),
@@ -117,7 +117,7 @@ class Tuning:
             for one in self.trials
         ]
         best = self.best
-        blocks = [
+        blocks: list[Block] = [
             Headline(
                 "best training score",
                 figure(best.score) if best is not None and best.score is not None else "none",

@@ -172,9 +172,9 @@ def _checked(cells: Cells, header: Header, index: int) -> Record:
     require(truth.is_possible, "all_layer_means has values below 0 by more than their noise, but a ReLU has none")
     if truth.moments is not None:
         require(1 <= truth.moments.n_samples < 2**63, f"n_moment_samples is {truth.moments.n_samples}")
-        for name, shape in moment_shapes(width, depth).items():
+        for name, wanted in moment_shapes(width, depth).items():
             array = truth.moments[name]
-            require(array.shape == shape, f"{name} has shape {array.shape}, metadata says {shape}")
+            require(array.shape == wanted, f"{name} has shape {array.shape}, metadata says {wanted}")
             require(bool(np.isfinite(array).all()), f"{name} has NaN or infinite values")
             require(not name.endswith("_se") or bool((array >= 0).all()), f"{name} has values below 0")
     row = Row(index, cells.mlp_seed, cells.mlp_name, streams, truth)

@@ -244,4 +244,4 @@ class MomentColumns:
 
 
 def _write_header(stream: IO[bytes], shape: tuple[int, ...]) -> None:
-    np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})  # type: ignore[arg-type]
+    np.lib.format.write_array_header_1_0(stream, {"descr": "<f4", "fortran_order": False, "shape": shape})
