@@ -42,9 +42,7 @@ class Bought:
     @property
     def words(self) -> str:
         if self.outcome != "scored":
-            return {"same compute": "it has no knob for its compute", "over a limit": "over a limit, no score"}[
-                self.outcome
-            ]
+            return {"same compute": "it spends the same", "over a limit": "over a limit, no score"}[self.outcome]
         assert self.paired is not None
         ratio, interval = self.paired.ratio, self.paired.ratio_interval
         if ratio is None:
