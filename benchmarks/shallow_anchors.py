@@ -7,7 +7,6 @@ networks and confirmed on 12 others, against the shares of the default; no suite
 paired. There is one design per network.
 """
 
-import sys
 from functools import partial
 
 import jax
@@ -57,4 +56,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
