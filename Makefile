@@ -49,7 +49,8 @@ gallery: $(STAMP)  ## one page over all runs so far, outputs/gallery.html
 	$(BIN)/python -m whest job=gallery
 
 launchers: $(STAMP)  ## add joblib, submitit, Ray, Optuna and PostgreSQL's driver to .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[joblib,submitit,ray,optuna,postgres]'
+	@grep -v '^optuna==' constraints.txt > .venv/launchers.txt  # the plug-in of hydra/sweeper=tune stops at Optuna 2
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .venv/launchers.txt -e '.[joblib,submitit,ray,optuna,postgres]'
 
 system-deps: $(STAMP)  ## install what the slow tests need of Debian: Chromium, PostgreSQL
 	apt-get update --quiet

@@ -47,7 +47,19 @@ class CovarianceProp:
         return predict_within(budget, self, mlp.weights)
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
-        means = propagate_covariance(weights, gain_form if self.form == "gain" else exact_form, self.sphere)
+        return self._scaled(propagate_covariance(weights, self._closure, self.sphere))
+
+    def predict_from(
+        self, weights: Float[Array, "depth width width"], mean: Vector, covariance: Square
+    ) -> Float[Array, "depth width"]:
+        """The layers after one with these moments, for `job=explain`."""
+        return self._scaled(propagate_covariance(weights, self._closure, self.sphere, (mean, covariance)))
+
+    @property
+    def _closure(self) -> Closure:
+        return gain_form if self.form == "gain" else exact_form
+
+    def _scaled(self, means: Float[Array, "depth width"]) -> Float[Array, "depth width"]:
         return means if self.output_scale == 1 else means.at[-1].multiply(self.output_scale)
 
     def cheaper(self) -> Affordable:
@@ -63,12 +75,21 @@ def exact_form(mean: Vector, covariance: Square, gain: Vector, is_first: bool) -
 
 
 def propagate_covariance(
-    weights: Float[Array, "depth width width"], closure: Closure, sphere: bool
+    weights: Float[Array, "depth width width"],
+    closure: Closure,
+    sphere: bool,
+    start: tuple[Vector, Square] | None = None,
 ) -> Float[Array, "depth width"]:
+    """`start` has the moments of the input, for a Gaussian x; without it the input is x itself."""
     n = weights.shape[1]
-    mean, covariance = jnp.zeros(n, weights.dtype), None
+    mean: Vector = jnp.zeros(n, weights.dtype)
+    covariance: Square | None = None
     diagonal = np.eye(n, dtype=bool)
     radius = radial_moment(n, 1)
+    if start is not None:
+        mean, covariance = start
+        if sphere:
+            mean, covariance = mean / radius, on_sphere(covariance, mean, mean, (1, 1))
     means = []
     for w in weights:
         with jax.named_scope("propagate"):

@@ -34,6 +34,12 @@ class HermiteCovariance:
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
         return propagate_covariance(weights, self._closure, self.sphere)
 
+    def predict_from(
+        self, weights: Float[Array, "depth width width"], mean: Vector, covariance: Square
+    ) -> Float[Array, "depth width"]:
+        """The layers after one with these moments, for `job=explain`."""
+        return propagate_covariance(weights, self._closure, self.sphere, (mean, covariance))
+
     def cheaper(self) -> Affordable:
         return CovarianceProp(sphere=self.sphere)
 

@@ -27,7 +27,11 @@ class MeanProp:
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
         n = weights.shape[1]
-        mean, variance = jnp.zeros(n), jnp.ones(n)
+        return self.propagate(weights, jnp.zeros(n), jnp.ones(n))
+
+    def propagate(
+        self, weights: Float[Array, "depth width width"], mean: Float[Array, " width"], variance: Float[Array, " width"]
+    ) -> Float[Array, "depth width"]:
         means = []
         for w in weights:
             with jax.named_scope("propagate"):
@@ -36,6 +40,15 @@ class MeanProp:
                 mean, variance, _ = rectify(mean, variance)
             means.append(mean)
         return jnp.stack(means)
+
+    def predict_from(
+        self,
+        weights: Float[Array, "depth width width"],
+        mean: Float[Array, " width"],
+        covariance: Float[Array, "width width"],
+    ) -> Float[Array, "depth width"]:
+        """The layers after one with these moments, for `job=explain`."""
+        return self.propagate(weights, mean, jnp.diagonal(covariance))
 
     def cheaper(self) -> Affordable:
         return Zeros()

@@ -31,6 +31,7 @@ DOORS = {
     "matplotlib": ("display.view", "display.plots", "page.drawing", "tasks.*.figures", "sweeps.view", "compare.view"),
     "rich": ("cli", "display", "tasks.*.view", "sweeps.view", "compare.view", "boards.show"),
     "pyarrow": ("dataset.formats",),
+    "optuna": ("cli.tune",),
 }
 """Where a library may be imported."""
 FREE_OF_JAX = (

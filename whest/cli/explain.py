@@ -4,9 +4,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
 from whest.cases.whitebox import WhiteboxCase
 from whest.cli.watch import find_champion
@@ -23,9 +24,14 @@ from whest.page import save_page
 from whest.scoring.seeds import ErrorSplit, split_error
 from whest.scoring.whitebox import WhiteboxScore
 from whest.tasks.whitebox.explanation import Explanation
+from whest.tasks.whitebox.marginal import Bought, buy
+from whest.tasks.whitebox.oracle import FromMoments, Replaced, what_is_left
 from whest.tasks.whitebox.origin import explain_mlp
 from whest.tasks.whitebox.task import Whitebox
+from whest.truth.moments import keeps_covariances
 
+MOMENT_SAMPLES = 2**18
+"""For a sampler of somebody else's, which has no setting for them."""
 FILES = ("explanation.json", "explanation.html")
 
 
@@ -34,6 +40,10 @@ class ExplainOptions:
     """The `explain` part of the config."""
 
     seeds: list[int] | None
+    moments: bool
+    """Whether to put the truth's moments into the estimator."""
+    compute: list[Annotated[float, Field(ge=0.01, le=100)]] | None
+    """Multiples of the compute to score too."""
 
 
 def explain(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
@@ -46,12 +56,15 @@ def explain(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> No
         raise ConfigError(f"job=explain is for task=whitebox, not task={experiment.task.name}")
     task = replace(experiment.task, has_peer_figure=experiment.task.estimator.mode == "traced")
     cases, score = _run(replace(experiment, task=task))
+    mlps = _explained(task, cases)
     explanation = Explanation(
         title=f"{task.estimator.name} on {task.dataset.name}",
         score=score,
-        mlps=_explained(task, cases),
+        mlps=mlps,
         split=_split([_run(other) for other in others]) if others else None,
         champion=_against_champion(experiment, score, cases, config),
+        replaced=_replaced(task, cases, [mlp.mse for mlp in mlps], options, config),
+        bought=_bought(experiment, cases, score, options),
         cost=cases[0].prediction.cost if task.has_peer_figure else None,
     )
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,6 +108,47 @@ def _explained(task: Whitebox, cases: Sequence[WhiteboxCase]) -> list[Any]:
         truth = case.truth
         found.append(explain_mlp(case.name, weights, case.prediction.means, truth.means, truth.floor_mse))
     return found
+
+
+def _replaced(
+    task: Whitebox,
+    cases: Sequence[WhiteboxCase],
+    mses: Sequence[float],
+    options: ExplainOptions,
+    config: Mapping[str, Any],
+) -> Replaced | str:
+    """What is left with the true moments of each layer. A stranger's code never gets them: they are the answers."""
+    if not options.moments:
+        return "not asked for (explain.moments=false)"
+    if task.isolation.is_process(task.estimator) or task.estimator.mode != "traced":
+        return "only for a traced estimator that runs in this process: these moments are the answers"
+    estimator = task.estimator.create()
+    if not isinstance(estimator, FromMoments):
+        return "the estimator has no predict_from(weights, mean, covariance): see docs/write.md"
+    if not keeps_covariances(task.dataset.width, task.dataset.depth) or task.dataset.depth < 2:
+        return f"no covariances are kept at {task.dataset.width}x{task.dataset.depth}: docs/truth.md says why"
+    rows = {row.index: row for row in task.dataset.rows}
+    networks = []
+    with open_progress(open_console()) as progress:
+        for case in progress.each(cases, "moments"):
+            mlp = task.dataset.mlp(rows[case.index])
+            n_samples = int(config["truth"].get("moment_samples", MOMENT_SAMPLES))
+            moments = case.truth.moments or task.moments(rows[case.index], mlp, n_samples)
+            networks.append((np.asarray(mlp.weights), replace(case.truth, moments=moments)))
+    return what_is_left(estimator, networks, mses)
+
+
+def _bought(
+    experiment: AnyExperiment, cases: Sequence[WhiteboxCase], score: WhiteboxScore, options: ExplainOptions
+) -> list[Bought]:
+    task = experiment.task
+    if not options.compute or task.estimator.is_sealed or not isinstance(task, Whitebox):
+        return []
+    bought: list[Bought] = []
+    for factor in options.compute:
+        with open_progress(open_console()) as progress:
+            bought.append(buy(task, experiment.rule, cases, score, factor, progress))
+    return bought
 
 
 def _split(runs: Sequence[tuple[list[WhiteboxCase], WhiteboxScore]]) -> ErrorSplit:

@@ -42,5 +42,6 @@ JOBS = {
     "watch": Job("whest.cli.watch:watch", "score a file on a few MLPs after every save"),
     "explain": Job("whest.cli.explain:explain", "where an estimator's error comes from", keeps_folder=True),
     "profile": Job("whest.cli.profile:profile", "where seconds and FLOPs go on this machine", keeps_folder=True),
+    "tune": Job("whest.cli.tune:tune", "search an estimator's knobs, and confirm the best", keeps_folder=True),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }

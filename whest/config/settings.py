@@ -28,6 +28,7 @@ NODES = (
     "seal",
     "watch",
     "explain",
+    "tune",
     "report",
     "hydra",
 )

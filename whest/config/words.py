@@ -14,7 +14,7 @@ VALUED_FLAGS = frozenset(
 )
 """Flags whose value is a word of its own."""
 
-OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal", "watch", "explain")
+OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal", "watch", "explain", "tune")
 """Nodes of the config that only the job of the same name reads."""
 
 FREE_TEXT = ("name", "notes", "hypothesis", "decision")

@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 
 from whest.dataset.dataset import Dataset
 from whest.dataset.formats.metadata import Part, require_word
 from whest.dataset.formats.save import Provenance, require_place, save_dataset
-from whest.dataset.row import Row, ShiftedWeights
+from whest.dataset.row import Row, ShiftedWeights, WeightSource
 from whest.errors import ConfigError
 from whest.progress import Progress
-from whest.truth.cache import TruthCache, watched_truth
+from whest.truth.cache import TruthCache, asked_moments, watched_truth
+from whest.truth.moments import LayerMoments
 from whest.truth.truth import Truth, TruthSampler
 
 
@@ -74,7 +76,9 @@ class Bake:
 
     def draw(self, progress: Progress) -> Iterator[BakedRow]:
         """Yield each MLP when its truth is ready: from the dataset, from the cache, or newly drawn."""
+        source = self._source()
         for row in progress.each(self.rows, f"baking {self.output.name}"):
+            source.moments(row)  # they go to the cache, and are read again when the files are written
             if row.truth is not None and not self.sampler.resample:
                 yield BakedRow(row, row.truth, None)
                 continue
@@ -86,10 +90,33 @@ class Bake:
     def save(self, baked: list[BakedRow]) -> "Baked":
         """Write the dataset."""
         rows = tuple(replace(one.row, truth=one.truth) for one in baked)
-        part = replace(self.dataset, rows=rows)
+        part = replace(self.dataset, rows=rows, source=self._source())
         sha256 = save_dataset(part, self.output, provenance=self.provenance, part=self.part)
         floor = float(np.mean([one.truth.floor_mse for one in baked]))
         return Baked(self.output, self.part, floor, sum(one.truth.n_samples for one in baked), sha256)
+
+    def _source(self) -> WeightSource:
+        asked = asked_moments(self.sampler)
+        return self.dataset.source if asked is None else DrawnMoments(self.dataset, self.cache, asked)
+
+
+@dataclass(frozen=True)
+class DrawnMoments:
+    """A dataset's weights, with moments from the cache where the dataset has none."""
+
+    dataset: Dataset
+    cache: TruthCache
+    n_samples: int
+
+    def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
+        return self.dataset.source.weights(row, width, depth)
+
+    def fingerprint(self, row: Row) -> bytes:
+        return self.dataset.source.fingerprint(row)
+
+    def moments(self, row: Row) -> LayerMoments | None:
+        stored = self.dataset.source.moments(row)
+        return stored if stored is not None else self.cache.moments(self.dataset.mlp(row), self.n_samples)
 
 
 @dataclass(frozen=True)

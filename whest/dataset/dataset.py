@@ -5,7 +5,7 @@ in memory only while they are used.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Protocol, cast
@@ -57,7 +57,11 @@ class Dataset:
 
     def __iter__(self) -> Iterator[tuple[MLP, Truth | None]]:
         """Each MLP, made when it is needed, with its stored truth."""
-        return ((self.mlp(row), row.truth) for row in self.rows)
+        return ((self.mlp(row), self.truth(row)) for row in self.rows)
+
+    def truth(self, row: Row) -> Truth | None:
+        """The stored truth, with its moments if the dataset has them."""
+        return None if row.truth is None else replace(row.truth, moments=self.source.moments(row))
 
     def mlp(self, row: Row) -> MLP:
         weights = self.source.weights(row, self.width, self.depth)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from whest.mlp import Streams, draw_weights
+from whest.truth.moments import LayerMoments
 from whest.truth.truth import Truth
 
 
@@ -30,6 +31,10 @@ class WeightSource(Protocol):
 
     def fingerprint(self, row: Row) -> bytes:
         """Bytes that identify the weights; empty if the row's seed determines them."""
+        ...
+
+    def moments(self, row: Row) -> LayerMoments | None:
+        """Stored moments of the layers; None if there are none. They are read when they are used."""
         ...
 
 
@@ -68,6 +73,9 @@ class DrawnWeights:
     def fingerprint(self, row: Row) -> bytes:
         return b""
 
+    def moments(self, row: Row) -> LayerMoments | None:
+        return None
+
 
 @dataclass(frozen=True)
 class ShiftedWeights:
@@ -81,6 +89,9 @@ class ShiftedWeights:
 
     def fingerprint(self, row: Row) -> bytes:
         return self.source.fingerprint(self._there(row))
+
+    def moments(self, row: Row) -> LayerMoments | None:
+        return self.source.moments(self._there(row))
 
     def _there(self, row: Row) -> Row:
         return replace(row, index=row.index + self.first)

@@ -13,6 +13,7 @@ from whest.dataset.formats.places import is_own
 from whest.dataset.formats.split import Record, StoredSplit
 from whest.dataset.row import Row
 from whest.errors import ConfigError, WhestError
+from whest.truth.moments import LayerMoments
 
 VERIFIED_BYTES = 2 * 10**9
 """A dataset up to this size is read and verified completely; of a larger one only the chosen MLPs are."""
@@ -45,13 +46,22 @@ class StoredWeights:
     fingerprints: Mapping[int, bytes] = field(repr=False)
 
     def weights(self, row: Row, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
+        return self._record(row).weights
+
+    def _record(self, row: Row) -> Record:
         record = self.stored.record(row.index)
         if record.fingerprint != self.fingerprints[row.index]:
             raise WhestError(f"{self.stored.header.path} changed while it was in use: MLP {row.index} differs")
-        return record.weights
+        return record
 
     def fingerprint(self, row: Row) -> bytes:
         return self.fingerprints[row.index]
+
+    def moments(self, row: Row) -> LayerMoments | None:
+        if self.stored.header.stated.moments_sha256 is None:
+            return None
+        truth = self._record(row).row.truth
+        return None if truth is None else truth.moments
 
 
 def load_stored(path: Path, split: str | None, range_: Range | None, n_mlps: int | None) -> Dataset:
@@ -84,8 +94,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _light(record: Record) -> tuple[Row, bytes]:
-    """The part that stays in memory: the row without its weights, and copies of its truth."""
+    """The part that stays in memory: the row without its weights and moments, and copies of its means."""
     truth = record.row.truth
     assert truth is not None
-    own = replace(truth, means=truth.means.copy(), standard_errors=truth.standard_errors.copy())
+    own = replace(truth, means=truth.means.copy(), standard_errors=truth.standard_errors.copy(), moments=None)
     return replace(record.row, truth=own), record.fingerprint

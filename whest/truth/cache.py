@@ -15,10 +15,14 @@ from pathlib import Path
 from whest.files import read_arrays, write_arrays
 from whest.mlp import MLP
 from whest.progress import Progress
+from whest.truth.moments import MOMENTS_VERSION, LayerMoments, stream_moments
 from whest.truth.truth import Running, Truth, TruthSampler, describe_sampler, expected_samples
 
 BEGUN = ".begun"
 """The suffix of the state of an unfinished draw."""
+
+MOMENTS = ".moments"
+"""The suffix of the moments of `truth.moments=true`. They don't depend on the sampler of the means."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +53,40 @@ class TruthCache:
     def truth(self, sampler: TruthSampler, mlp: MLP) -> Truth:
         return self.find(sampler, mlp) or self.draw(sampler, mlp)
 
+    def moments(self, mlp: MLP, n_samples: int) -> LayerMoments:
+        """Moments from the cache, or drawn now, from the state where they were last stopped."""
+        path = self.folder / f"{_hash(['moments', MOMENTS_VERSION, n_samples], mlp)}{MOMENTS}"
+        begun = path.with_suffix(MOMENTS + BEGUN)
+        entry = read_arrays(path)
+        if entry is not None:
+            return LayerMoments(int(entry.pop("n_samples")), entry)
+        running = None
+        for running in stream_moments(mlp, n_samples, read_arrays(begun)):
+            write_arrays(begun, running.state())
+        assert running is not None, "the stream of moments was empty"
+        found = running.moments()
+        write_arrays(path, {**found.arrays, "n_samples": found.n_samples})
+        begun.unlink(missing_ok=True)
+        return found
+
     def _path(self, sampler: TruthSampler, mlp: MLP) -> Path:
         return self.folder / f"{truth_hash(sampler, mlp)}.npz"
 
 
 def truth_hash(sampler: TruthSampler, mlp: MLP) -> str:
     """Hash of everything that determines the numbers: the sampler, its version and aim, the weights, the stream."""
+    return _hash(describe_sampler(sampler), mlp)
+
+
+def _hash(drawn: object, mlp: MLP) -> str:
     stream = [str(mlp.sample_stream.entropy), list(mlp.sample_stream.spawn_key)]
-    header = json.dumps([describe_sampler(sampler), mlp.weights.shape, stream])
+    header = json.dumps([drawn, mlp.weights.shape, stream])
     return hashlib.sha256(header.encode() + mlp.weights.tobytes()).hexdigest()[:40]
 
 
 def write_entry(path: Path, truth: Truth) -> None:
-    write_arrays(path, vars(truth) | {"n_replicates": truth.n_replicates or 0})
+    own = {name: value for name, value in vars(truth).items() if name != "moments"}  # they have an entry of their own
+    write_arrays(path, own | {"n_replicates": truth.n_replicates or 0})
 
 
 def read_entry(path: Path) -> Truth | None:
@@ -85,3 +110,8 @@ def watched_truth(cache: TruthCache, sampler: TruthSampler, mlp: MLP, progress: 
     )
     (last,) = deque(stream, maxlen=1)
     return last.truth()
+
+
+def asked_moments(sampler: TruthSampler) -> int | None:
+    """The samples of `truth.moments=true`; None without it, or of a sampler that has no such setting."""
+    return int(getattr(sampler, "moment_samples", 0)) or None if getattr(sampler, "moments", False) else None

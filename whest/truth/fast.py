@@ -21,6 +21,7 @@ from jaxtyping import Array, Float, UInt
 
 from whest.mlp import MLP
 from whest.truth.designs import mean_radius
+from whest.truth.moments import MomentSamples
 from whest.truth.plan import REPLICATES, Block, Plan, plan, plan_block
 from whest.truth.rotations import basis_sums, fold_rotations, replicate_mesh
 from whest.truth.truth import MOST_SAMPLES, SampleCount, StandardError, State, Truth, is_small_enough
@@ -126,6 +127,8 @@ class FastTruth:
     n_samples: SampleCount
     standard_error: StandardError | None = None
     resample: bool = False
+    moments: bool = False
+    moment_samples: MomentSamples = 2**18
 
     def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Replicates]:
         weights, key = jnp.asarray(mlp.weights), jnp.asarray(mlp.key_samples)

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, UInt
 
 from whest.mlp import MLP
+from whest.truth.moments import MomentSamples
 from whest.truth.truth import (
     BLOCK_FLOPS,
     BLOCK_SAMPLES,
@@ -76,6 +77,8 @@ class PlainTruth:
     n_samples: SampleCount
     standard_error: StandardError | None = None
     resample: bool = False
+    moments: bool = False
+    moment_samples: MomentSamples = 2**18
 
     def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Moments]:
         wanted = self.n_samples if self.standard_error is None else MOST_SAMPLES

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from whest.mlp import MLP
+from whest.truth.moments import MomentSamples
 from whest.truth.plain import Moments
 from whest.truth.truth import MOST_SAMPLES, SampleCount, StandardError, State, is_small_enough
 
@@ -22,6 +23,8 @@ class ReferenceTruth:
     n_samples: SampleCount
     standard_error: StandardError | None = None
     resample: bool = False
+    moments: bool = False
+    moment_samples: MomentSamples = 2**18
 
     def stream(self, mlp: MLP, state: State | None = None) -> Iterator[Moments]:
         wanted = self.n_samples if self.standard_error is None else MOST_SAMPLES

@@ -7,7 +7,7 @@ running sums after each block. The caller can show progress, stop early or keep 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -15,6 +15,9 @@ from pydantic import Field
 
 from whest.errors import ConfigError
 from whest.mlp import MLP
+
+if TYPE_CHECKING:
+    from whest.truth.moments import LayerMoments
 
 MOST_SAMPLES = 10**12
 SampleCount = Annotated[int, Field(ge=2, le=MOST_SAMPLES)]
@@ -47,6 +50,8 @@ class Truth:
     n_samples: int
     n_replicates: int | None = None
     """The number of independent replicates from which the errors come; None if the samples are independent."""
+    moments: "LayerMoments | None" = None
+    """Of `truth.moments=true`, or of a dataset that has them."""
 
     @property
     def floor_mse(self) -> float:
@@ -138,7 +143,8 @@ def refuse_two_aims(overrides: Sequence[str]) -> None:
 
 def refuse_idle_truth(brings_truth: bool, overrides: Sequence[str]) -> None:
     """Refuse a truth setting that has no effect, because the user expects one."""
-    idle = [override for override in overrides if override.lstrip("+~").startswith(("truth=", "truth."))]
+    words = (override.lstrip("+~") for override in overrides)
+    idle = [word for word in words if word.startswith(("truth=", "truth.")) and not word.startswith("truth.moment")]
     if brings_truth and idle:
         raise ConfigError(
             f"{idle[0]} has no effect: the dataset has its own truth. Add truth.resample=true to draw it again, "

@@ -15,7 +15,7 @@ from whest.dataset.formats.save import Share, write_single, write_splits
 from whest.dataset.formats.split import StoredSplit
 from whest.errors import ConfigError
 
-COUNTED = ("n_mlps", "n_samples", "truth_floor_mse", "content_sha256", "content_mlp_range")
+COUNTED = ("n_mlps", "n_samples", "truth_floor_mse", "content_sha256", "content_mlp_range", "moments_sha256")
 """Metadata that is computed again from the rows."""
 
 OF_A_SLICE = ("is_partial", "mlp_range", "total_n_mlps", "hardware", "created_at_utc")
@@ -130,6 +130,7 @@ def _of_a_dataset(header: Header) -> dict[str, object]:
         "split": stated.split,
         "config": stated.config,
         "sampler": stated.sampler,
+        "moments_sha256 (there or not)": stated.moments_sha256 is not None,
     }
     return {**_of_a_directory(header), **own}
 

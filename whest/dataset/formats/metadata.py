@@ -64,6 +64,8 @@ class Stated:
     total_n_mlps: Count | None = None
     content_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     content_mlp_range: Bounds | None = None
+    moments_sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
+    """Of the moments alone: `content_sha256` is that of the same dataset without them, so scores stay comparable."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ class Header:
     @property
     def decoded_bytes(self) -> int:
         """The memory that one MLP needs while it is decoded, checked and copied. Compression doesn't change it."""
-        return 3 * 4 * self.stated.depth * self.stated.width**2
+        arrays = 1 if self.stated.moments_sha256 is None else 2  # covariances are as large as the weights
+        return 3 * 4 * arrays * self.stated.depth * self.stated.width**2
 
     def streams(self, index: int, mlp_seed: int) -> Streams:
         if self.protocol.version != "2.0":

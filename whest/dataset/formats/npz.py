@@ -19,6 +19,7 @@ from whest.dataset.formats.split import LONGEST_NAME, RESTORE, Cells, require_me
 from whest.errors import ConfigError
 from whest.files import require_modest_archive
 from whest.mlp import distinct_names
+from whest.truth.moments import moment_shapes
 
 METADATA_LIMIT = 2**22
 """Bytes of the metadata: parsed it takes up to twenty times as much memory."""
@@ -35,11 +36,12 @@ KINDS = {
     "mlp_seeds": "iu",
     "n_samples": "iu",
     "n_replicates": "iu",
+    "n_moment_samples": "iu",
     "mlp_names": "U",
     "sampling_budget_breakdowns": "U",
     "metadata": "U",
 }
-"""The dtype of each member, or the kinds of dtype it may have."""
+"""The dtype of each member, or the kinds of dtype it may have. Those of `moment_shapes` are <f4."""
 
 
 class Member:
@@ -56,7 +58,7 @@ class Member:
         if version != (1, 0):  # a later version's header can have 4 GB, which NumPy reads whole
             raise ValueError(f"{self._name} has an array header of version {version}; save it with plain dtypes")
         self.shape, fortran, self.dtype = np.lib.format.read_array_header_1_0(stream)
-        kind = KINDS[self._name]
+        kind = KINDS.get(self._name, "<f4")
         if not (self.dtype == np.dtype(kind) if kind.startswith("<") else self.dtype.kind in kind):
             raise ValueError(f"{self._name} has dtype {self.dtype}, a dataset's is {kind}")
         if fortran and len(self.shape) > 1:
@@ -104,6 +106,9 @@ class NpzReader:
             "standard_errors": (n, depth, width),
             **dict.fromkeys(("avg_variances", "mlp_seeds", "mlp_names", "n_samples", "n_replicates"), (n,)),
         }
+        self._moments = moment_shapes(width, depth) if stated.moments_sha256 is not None else {}
+        shapes |= {name: (n, *shape) for name, shape in self._moments.items()}
+        shapes |= {"n_moment_samples": (n,)} if self._moments else {}
         optional = ["standard_errors", "n_samples", "n_replicates"]
         optional += ["mlp_names"] if header.document.get("schema_version") == "2.3" else []
         there = [name for name in shapes if name not in optional or f"{name}.npy" in self._archive.namelist()]
@@ -171,6 +176,8 @@ class NpzReader:
             standard_errors=members["standard_errors"].row(position) if "standard_errors" in members else None,
             n_samples=columns["n_samples"][position] if "n_samples" in columns else None,
             n_replicates=replicates or None,
+            moments={name: members[name].row(position) for name in self._moments} if self._moments else None,
+            n_moment_samples=columns["n_moment_samples"][position] if self._moments else None,
         )
 
 

@@ -6,9 +6,10 @@ with one. Reading an earlier row of a group starts the group again.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from jaxtyping import Float
 from whest.dataset.formats.metadata import Header, refused
 from whest.dataset.formats.places import own_file
 from whest.dataset.formats.split import RESTORE, Cells, require_memory
+from whest.truth.moments import moment_shapes
 
 SHARD = re.compile(r"(?P<split>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.parquet")
 REQUIRED = {
@@ -38,6 +40,9 @@ ROW_OVERHEAD = 2**20
 
 OURS = {"standard_errors": 2, "n_samples": pa.int64(), "n_replicates": pa.int32()}
 """Columns for the error bars. Datasets made by WhestBench lack them."""
+
+N_MOMENT_SAMPLES = "n_moment_samples"
+"""A column beside those of `moment_shapes`, in a dataset whose metadata has moments_sha256."""
 
 
 def find_splits(folder: Path) -> list[str]:
@@ -70,7 +75,9 @@ class ParquetReader:
 
     def __init__(self, header: Header, shards: Sequence[Path]) -> None:
         self._header = header
-        self._files = [_open(path) for path in shards]
+        stated = header.stated
+        self._moments = {} if stated.moments_sha256 is None else moment_shapes(stated.width, stated.depth)
+        self._files = [_open(path, self._moments) for path in shards]
         self._groups = [(file, group) for file in self._files for group in range(file.num_row_groups)]
         rows = [file.metadata.row_group(group).num_rows for file, group in self._groups]
         self._starts = [0, *accumulate(rows)]
@@ -109,6 +116,7 @@ class ParquetReader:
         encoded = file.metadata.row_group(group).total_byte_size
         require_memory(self._header, max(encoded, self._header.decoded_bytes), f"row group {group}")
         columns = [name for name in (*REQUIRED, *OURS) if name in file.schema_arrow.names]
+        columns += [*self._moments, N_MOMENT_SAMPLES] if self._moments else []
         self._batches = file.iter_batches(batch_size=1, row_groups=[group], columns=columns, use_threads=False)
         self._next, self._end = self._starts[number : number + 2]
 
@@ -117,8 +125,12 @@ class ParquetReader:
         if batch.num_rows != 1:
             raise ValueError(f"a batch of {batch.num_rows} rows")
         values: dict[str, object] = {}
+        if self._moments:
+            values["moments"] = {name: _dense(batch.column(name), shape, name) for name, shape in self._moments.items()}
         for name in batch.schema.names:
-            column, kind = batch.column(name), (REQUIRED | OURS)[name]
+            if name in self._moments:
+                continue
+            column, kind = batch.column(name), (REQUIRED | OURS | {N_MOMENT_SAMPLES: pa.int64()})[name]
             if isinstance(kind, int):
                 shape = {3: (depth, width, width), 2: (depth, width), 1: (width,)}[kind]
                 values[name] = _dense(column, shape, name)
@@ -129,7 +141,7 @@ class ParquetReader:
         return Cells(**values)  # type: ignore[arg-type]
 
 
-def _open(path: Path) -> pq.ParquetFile:
+def _open(path: Path, moments: Mapping[str, tuple[int, ...]]) -> pq.ParquetFile:
     """Open a shard and check its columns.
 
     Only the schema of the footer is used. If bytes are damaged, pyarrow's accessors of column chunks crash the process,
@@ -140,8 +152,10 @@ def _open(path: Path) -> pq.ParquetFile:
         schema = file.schema_arrow
     except Exception as error:  # pyarrow's own errors, and others that hostile bytes cause
         raise refused(path, f"it is not a readable Parquet file ({str(error).strip()[:200]})", RESTORE) from error
-    for name, kind in (REQUIRED | OURS).items():
-        if schema.names.count(name) != 1 and (name in REQUIRED or name in schema.names):
+    ours: dict[str, Any] = {name: len(shape) for name, shape in moments.items()}
+    ours |= {N_MOMENT_SAMPLES: pa.int64()} if moments else {}
+    for name, kind in (REQUIRED | OURS | ours).items():
+        if schema.names.count(name) != 1 and (name in REQUIRED or name in ours or name in schema.names):
             what = f"it has {schema.names.count(name)} columns named {name}; a dataset has one"
             raise refused(path, what, f"Is this a WhestBench dataset? Its columns are {', '.join(REQUIRED)}")
         if name in schema.names and not _fits(schema.field(name).type, kind):

@@ -174,7 +174,7 @@ def _require_distinct(tally: Tally, output: Path) -> None:
 def _records(dataset: Dataset, provenance: Provenance) -> Iterator[Record]:
     for row in dataset.rows:
         assert row.truth is not None
-        stored = replace(row, truth=as_read(row.truth))
+        stored = replace(row, truth=replace(as_read(row.truth), moments=dataset.source.moments(row)))
         weights = dataset.source.weights(row, dataset.width, dataset.depth)
         yield Record(stored, weights, _breakdown(row, dataset, provenance))
 

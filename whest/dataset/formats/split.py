@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from whest.dataset.formats.metadata import Header, refused
 from whest.dataset.row import ContentDigest, Row
 from whest.errors import ConfigError
+from whest.truth.moments import LayerMoments, moment_shapes
 from whest.truth.truth import Truth
 
 RESTORE = "Restore the file or bake the dataset again"
@@ -35,6 +36,9 @@ class Cells:
     standard_errors: Float[np.ndarray, "depth width"] | None = None
     n_samples: int | None = None
     n_replicates: int | None = None
+    moments: Mapping[str, np.ndarray] | None = None
+    """Arrays by the names of `moment_shapes`, if the metadata says that there are moments."""
+    n_moment_samples: int | None = None
 
 
 class Reader(Protocol):
@@ -94,14 +98,19 @@ class StoredSplit:
         """Every MLP. At the end, the content is checked against its stored digest."""
         header, samples = self.header, []
         digest = ContentDigest(header.stated.width, header.stated.depth, header.protocol.version)
+        moments = hashlib.sha256()
         for record in self.records(range(self.n_mlps)):
             if record.row.index in header.content_range:
                 digest.add(record.row, record.fingerprint)
             assert record.row.truth is not None
+            if record.row.truth.moments is not None and record.row.index in header.content_range:
+                moments.update(record.row.truth.moments.to_bytes())
             samples.append(record.row.truth.n_samples)
             yield record
         if header.stated.content_sha256 not in (None, digest.hexdigest()):
             raise refused(header.path, "its content doesn't match metadata.content_sha256: it was changed", RESTORE)
+        if header.stated.moments_sha256 not in (None, moments.hexdigest()):
+            raise refused(header.path, "its moments don't match metadata.moments_sha256: they were changed", RESTORE)
         if min(samples) != header.stated.n_samples:
             raise refused(
                 header.path, f"metadata.n_samples={header.stated.n_samples}, its rows have {min(samples)}", RESTORE
@@ -161,6 +170,13 @@ def _checked(cells: Cells, header: Header, index: int) -> Record:
     require(truth.n_samples >= 1, f"n_samples is {truth.n_samples}")
     require(truth.n_replicates is None or truth.n_replicates >= 2, f"n_replicates is {truth.n_replicates}")
     require(truth.is_possible, "all_layer_means has values below 0 by more than their noise, but a ReLU has none")
+    if truth.moments is not None:
+        require(1 <= truth.moments.n_samples < 2**63, f"n_moment_samples is {truth.moments.n_samples}")
+        for name, wanted in moment_shapes(width, depth).items():
+            array = truth.moments[name]
+            require(array.shape == wanted, f"{name} has shape {array.shape}, metadata says {wanted}")
+            require(bool(np.isfinite(array).all()), f"{name} has NaN or infinite values")
+            require(not name.endswith("_se") or bool((array >= 0).all()), f"{name} has values below 0")
     row = Row(index, cells.mlp_seed, cells.mlp_name, streams, truth)
     return Record(row, cells.weights, cells.sampling_budget_breakdown)
 
@@ -171,7 +187,8 @@ def _truth(cells: Cells, header: Header) -> Truth:
     if errors is None or np.isnan(errors).all():
         errors = np.full(cells.all_layer_means.shape, np.nan, np.float32)
     n_samples = header.stated.n_samples if cells.n_samples is None else cells.n_samples
-    return Truth(cells.all_layer_means, errors, cells.avg_variance, n_samples, cells.n_replicates)
+    moments = None if cells.moments is None else LayerMoments(cells.n_moment_samples or 0, cells.moments)
+    return Truth(cells.all_layer_means, errors, cells.avg_variance, n_samples, cells.n_replicates, moments)
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,9 @@ from whest.page import Block, Headline, Page, Section, Table, Text
 from whest.scoring.seeds import ErrorSplit
 from whest.scoring.whitebox import WhiteboxScore
 from whest.tasks.whitebox.counts import COUNTS, count_json, count_rows
+from whest.tasks.whitebox.marginal import Bought, bought_lines, bought_section
 from whest.tasks.whitebox.neurons import KINDS, MEANING
+from whest.tasks.whitebox.oracle import Replaced
 from whest.tasks.whitebox.origin import Explained
 from whest.tasks.whitebox.words import against_sampling
 
@@ -34,6 +36,10 @@ class Explanation:
     """The best known run of the protocol, and our score over its score on the same MLPs."""
     cost: Cost | None = None
     """What one MLP costs by each price list, if the estimator is traced."""
+    replaced: Replaced | str = ""
+    """What is left with the true moments of one layer; words if the estimator does not expose them."""
+    bought: Sequence[Bought] = ()
+    """The score with more and less compute."""
 
     @property
     def mse(self) -> float:
@@ -107,10 +113,12 @@ class Explanation:
             *(f"{name:<17}{value}, {remark}" for name, value, remark in self.limits()),
             *(f"{name:<19}{value}, {remark}" for name, value, remark in self.counts()),
             f"by origin        {layers}",
+            f"left with truth  {self.replaced if isinstance(self.replaced, str) else self.replaced.words()}",
             f"by neuron        {kinds}",
             f"over seeds       {seeds}",
             "hardest MLPs",
             *worst,
+            *(bought_lines(self.bought) if self.bought else []),
         ]
 
     def _worst_rows(self) -> list[tuple[str, float, str, str]]:
@@ -133,6 +141,9 @@ class Explanation:
                 "By layer of origin",
                 [Table(("layer", "share"), [(i, f"{s:.2%}") for i, s in enumerate(self.by_layer, start=1)], ORIGIN)],
             ),
+            self.replaced.section()
+            if isinstance(self.replaced, Replaced)
+            else Section("With true moments", [Text(self.replaced)]),
             Section(
                 "By class of neuron",
                 [
@@ -154,18 +165,21 @@ class Explanation:
                     )
                 ],
             ),
+            *([bought_section(self.bought)] if self.bought else []),
         ]
         return Page(f"{self.title}, explained", command, blocks, kind="run")
 
     def to_json(self) -> Json:
         return {
-            "schema_version": "1.0",
+            "schema_version": "1.1",
             "title": self.title,
             "final_layer_mse": self.mse,
             "truth_floor_mse": self.score.truth_floor_mse,
             "sampling_mse_at_compute": self.score.sampling_mse_at_compute,
             "champion": None if self.champion is None else {"name": self.champion[0], "ratio": self.champion[1]},
             "by_layer": self.by_layer,
+            "with_true_moments": self.replaced.to_json() if isinstance(self.replaced, Replaced) else None,
+            "by_compute": [one.to_json() for one in self.bought],
             "by_kind": self.by_kind,
             "neurons_by_kind": self.n_by_kind,
             "bias_and_noise": None if self.split is None else asdict(self.split),

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -29,7 +29,8 @@ from whest.tasks.whitebox.baseline import flops_per_sample, peer_flops_per_sampl
 from whest.tasks.whitebox.neurons import input_means
 from whest.tasks.whitebox.report import WhiteboxReport
 from whest.tasks.whitebox.view import VIEW
-from whest.truth.cache import TruthCache, watched_truth
+from whest.truth.cache import TruthCache, asked_moments, watched_truth
+from whest.truth.moments import LayerMoments
 from whest.truth.truth import Truth, TruthSampler, describe_sampler
 
 NOT_IMPORTED = ("SyntaxError", "IndentationError", "TabError", "ImportError", "ModuleNotFoundError")
@@ -73,6 +74,9 @@ class Whitebox:
             for row in progress.each(self.dataset.rows, f"{self.estimator.name} on {self.dataset.name}"):
                 mlp = self.dataset.mlp(row)
                 truth, drawn_in_s = self._truth(row, mlp, failure, progress)
+                asked = asked_moments(self.sampler)
+                if asked is not None:
+                    truth = replace(truth, moments=self.moments(row, mlp, asked))
                 with compiling:
                     prediction = runner.predict(mlp)
                 compiling = nullcontext()
@@ -81,6 +85,10 @@ class Whitebox:
             if self.profile is not None and failure is None:
                 with progress.stage("profiling"):
                     self._trace(runner, self.dataset.mlp(self.dataset.rows[0]))
+
+    def moments(self, row: Row, mlp: MLP, n_samples: int) -> LayerMoments:
+        """The layers' moments: from the dataset if it has them, from the cache, or drawn now."""
+        return self.dataset.source.moments(row) or self.cache.moments(mlp, n_samples)
 
     def score(self, rule: WhiteboxRule, cases: Sequence[WhiteboxCase]) -> WhiteboxScore:
         return rule.score(cases, self.limits, self.sample_price)
