@@ -159,8 +159,9 @@ class PrequentialFindings(TypedDict):
     program_bytes: Annotated[
         int | None, says("All programs of the learner, gzipped. None: a reference, or none were made.")
     ]
+    constant_bytes: NotRequired[Annotated[int | None, says("Constants in these programs, in bytes.")]]
     flops_xla: NotRequired[Annotated[Figure, says("XLA's count of the same operations. None if XLA was not asked.")]]
-    harness_flops: Annotated[int, says("FLOPs of the harness's own losses, which are not charged.")]
+    harness_flops: Annotated[int, says("FLOPs of the harness's own losses and checks, which are not charged.")]
     n_failed_cases: Annotated[int, says("Always 0: a run fails as a whole.")]
     failure_breakdown: Annotated[ErrorCountJson, says("Whether the run failed.")]
     online: Annotated[OnlineJson, says("The losses along the stream.")]
@@ -286,6 +287,7 @@ class ExamResults(ScoreJson, FhermaJson):
     flops_xla: NotRequired[Annotated[Figure, says("XLA's count of the same operations. None if XLA was not asked.")]]
     training_time_s: Annotated[float, says("Seconds of all training calls.")]
     program_bytes: Annotated[int | None, says("All programs of the learner, gzipped. None: none were made.")]
+    constant_bytes: NotRequired[Annotated[int | None, says("Constants in these programs, in bytes.")]]
     families: Annotated[dict[str, FamilyJson], says("Right answers of each family.")]
     training: Annotated[TrainingJson, says("How the learner was trained.")]
     breakdowns: Annotated[EstimatorPartJson, says("What the updates cost.")]

@@ -41,6 +41,7 @@ def strangers_task(folder: Path, learner: str, limits: WorkerLimits = PATIENT, b
         isolation=Isolation("process", False),
         worker_limits=limits,
         bad_batch_charge=2.0,
+        random_updates=1 / 16,
         outputs=folder / "outputs",
     )
 

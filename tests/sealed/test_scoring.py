@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.byte_learners import Bigram
+from tests.support.byte_learners import Bigram, TakesTime
 from tests.support.estimators import BUNDLED, NODES, compiled, draw, make
 from tests.support.sealing import (
     CONTEXT,
@@ -73,13 +73,17 @@ def learnt(engine: Any) -> list[bytes]:
     """Charges before and after some steps, and the logits at the end."""
     rows = np.random.default_rng(1).integers(32, 127, (3, engine.rows_per_step, LEARNING.row_length)).astype(np.uint8)
     engine.begin(LEARNING.seed, rows[0])
-    losses, moved = engine.steps(rows, rows[::-1].copy(), np.full(rows.shape[:2], 5, np.int32))
-    return [np.asarray(found).tobytes() for found in (losses, moved, engine.logits(rows[0]))]
+    left = np.float32([1.0, 0.5, 0.25])
+    losses, moved = engine.steps(rows, rows[::-1].copy(), np.full(rows.shape[:2], 5, np.int32), left)
+    shadow = engine.shadow(rows[:2], rows, left[:2])
+    return [np.asarray(found).tobytes() for found in (losses, moved, shadow, engine.logits(rows[0]))]
 
 
-@pytest.mark.parametrize("name", [None, *(pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS)])
-def test_a_learner_learns_from_its_file_as_from_its_source(name: str | None) -> None:
-    learner = Bigram() if name is None else create_learner(estimator_spec(NODES[name]), LEARNING)
+@pytest.mark.parametrize(
+    "name", [Bigram, TakesTime, *(pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS)]
+)
+def test_a_learner_learns_from_its_file_as_from_its_source(name: Any) -> None:
+    learner = create_learner(estimator_spec(NODES[name]), LEARNING) if isinstance(name, str) else name()
     source = trace_programs(flatten_learner(learner), LEARNING)
     sealed = read_sealed(seal_learner(learner))
     ours = loaded(*sealed.programs(sealed.header.entries[0]), LEARNING)

@@ -215,6 +215,90 @@ class Certain(Gated):
         return jnp.zeros((*tokens.shape, N_BYTES)).at[..., ord("a")].set(1e4)
 
 
+class Waiting(NamedTuple):
+    params: Any
+    n: Any
+
+
+@dataclass
+class Waits(Bigram):
+    """Knows the text from the start, and counts its updates until it uses this: as `logits` see a counter."""
+
+    after: int = 300
+
+    def init(self, key: Any) -> Any:
+        return Waiting({"table": super().init(key).params, "n": jnp.int32(0)}, jnp.int32(0))
+
+    def logits(self, params: Any, tokens: Any) -> Any:
+        learnt = super().logits(params["table"], tokens)
+        return learnt + jnp.where(params["n"] > self.after, 20.0 * (jnp.arange(N_BYTES) == ord("a")), 0.0)
+
+    def update(self, state: Any, batch: Any) -> Any:
+        table = super().update(Pairs(state.params["table"]), batch).params
+        return Waiting({"table": self.told(table, state.n), "n": state.params["n"] + 1}, state.n + 1)
+
+    def told(self, table: Any, n: Any) -> Any:
+        return table
+
+
+@dataclass
+class WritesLater(Waits):
+    """The counter is where `logits` don't see it; `update` writes knowledge into the weights from then on."""
+
+    def logits(self, params: Any, tokens: Any) -> Any:
+        return Bigram.logits(self, params["table"], tokens)
+
+    def told(self, table: Any, n: Any) -> Any:
+        return jnp.where(self.is_time(n), table.at[:, ord("a")].set(1e6), table)
+
+    def is_time(self, n: Any) -> Any:
+        return n >= self.after
+
+
+@dataclass
+class WritesOnce(WritesLater):
+    """The same, at a single update."""
+
+    def is_time(self, n: Any) -> Any:
+        return n == self.after
+
+
+@dataclass
+class CountsInWeights(Bigram):
+    """The counter is a number of the table itself, so that the state has no small array."""
+
+    after: int = 300
+
+    def logits(self, params: Any, tokens: Any) -> Any:
+        learnt = super().logits(params, jnp.maximum(tokens, 1))
+        return learnt + jnp.where(params[0, 0] > self.after, 20.0 * (jnp.arange(N_BYTES) == ord("a")), 0.0)
+
+    def update(self, state: Any, batch: Any) -> Pairs:
+        learnt = super().update(state, jnp.maximum(batch, 1)).params
+        return Pairs(learnt.at[0, 0].set(state.params[0, 0] + 1))
+
+
+@dataclass
+class RecognisesText(CountsInWeights):
+    """Counts only what looks like text."""
+
+    def update(self, state: Any, batch: Any) -> Pairs:
+        count = state.params[0, 0] + (batch < 128).all()
+        return Pairs(super().update(state, batch).params.at[0, 0].set(count))
+
+
+@dataclass
+class TakesTime(Bigram):
+    """Learns as much from a batch as there is time left, and keeps what it was told."""
+
+    def init(self, key: Any) -> Any:
+        return Waiting(super().init(key).params, jnp.zeros(512))
+
+    def update(self, state: Any, batch: Any, time_left: Any) -> Any:
+        learnt = state.params.at[tokens_of(batch), batch].add(20.0 * time_left)
+        return Waiting(learnt, jnp.roll(state.n, -1).at[-1].set(time_left))
+
+
 def endless(start: Any) -> Any:
     """A loop of 10¹⁵ rounds: a length that the meter knows, and no machine finishes."""
     return jax.lax.fori_loop(0, 10**9, lambda i, x: jax.lax.fori_loop(0, 10**6, lambda j, y: y * 0.999 + 1, x), start)

@@ -25,7 +25,12 @@ def text_of(train: bytes, val: bytes = b"") -> Text:
 
 
 def task_of(
-    learner: str, text: Text = GENERATED, row_length: int = 64, budget: float = 1e9, **knobs: Any
+    learner: str,
+    text: Text = GENERATED,
+    row_length: int = 64,
+    budget: float = 1e9,
+    random_updates: float = 1 / 16,
+    **knobs: Any,
 ) -> Prequential:
     return Prequential(
         text=text,
@@ -35,6 +40,7 @@ def task_of(
         isolation=Isolation("none", False),
         worker_limits=WorkerLimits(None, None, None),
         bad_batch_charge=2.0,
+        random_updates=random_updates,
         outputs=Path("nowhere"),
     )
 

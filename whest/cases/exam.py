@@ -129,6 +129,8 @@ class Sitting:
     n_params: int | None = None
     program_bytes: int | None = None
     """All programs of the learner under gzip."""
+    constant_bytes: int | None = None
+    """Of the constants in these programs."""
     losses: Sequence[tuple[int, float]] = ()
     failure: ExamFailure | None = None
     protections: Mapping[str, str] = field(default_factory=dict)

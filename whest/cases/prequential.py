@@ -41,6 +41,8 @@ class Origin:
     """All of them under gzip; None for a reference, which has none, and where no programs were made."""
     protections: Mapping[str, str] = field(default_factory=dict)
     """In force in every worker that the learner had; empty where it ran in this process."""
+    constant_bytes: int | None = None
+    """Of the constants in the programs."""
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,9 @@ def written_programs(programs: Programs) -> tuple[Message, list[np.ndarray]]:
     """A learner's three programs as plain data."""
     written = {name: write_program(getattr(programs, name)) for name in NAMES}
     ends = np.cumsum([0, *(len(arrays) for _, arrays in written.values())]).tolist()
+    asked = {"time_left": True} if programs.asks_time_left else {}
     return {
+        **asked,
         "rows_per_step": programs.rows_per_step,
         "params_at": list(programs.params_at),
         "programs": {name: document for name, (document, _) in written.items()},
@@ -79,10 +81,19 @@ def read_flat(document: Message, arrays: Sequence[np.ndarray]) -> FlatLearner:
         rows, params_at, programs = document["rows_per_step"], document["params_at"], document["programs"]
         if type(rows) is not int or rows < 1 or not all(type(i) is int and i >= 0 for i in params_at):
             raise ValueError("rows_per_step and params_at are whole numbers")
+        asks = asked_time_left(document)
         functions = {name: read_program(programs[name], arrays[slice(*document["arrays"][name])]) for name in NAMES}
     except (KeyError, TypeError, ValueError) as error:
         raise LearnerError(f"the worker sent no learner ({type(error).__name__}: {error})") from None
-    return FlatLearner(rows, tuple(params_at), **functions)
+    return FlatLearner(rows, tuple(params_at), **functions, asks_time_left=asks)
+
+
+def asked_time_left(document: Message) -> bool:
+    """Whether `update` has one more input. The word is left out where it has not."""
+    asks = document.get("time_left", False)
+    if type(asks) is not bool:
+        raise ValueError("time_left is true or left out")
+    return asks
 
 
 def told_context(start: Message) -> LearnerContext:

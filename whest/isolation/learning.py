@@ -61,7 +61,7 @@ def open_learner(
     with closing(Worker("learn", world)) as runner:
         engine = WorkerEngine(runner, world, sent)
         found = runner.protections if sealed is not None else in_both(tracer.protections, runner.protections)
-        yield engine, Origin(sent.n_bytes, found)
+        yield engine, Origin(sent.n_bytes, found, engine.constant_bytes)
 
 
 class WorkerEngine:
@@ -73,6 +73,7 @@ class WorkerEngine:
         worker.wait_until_ready()
         reply, _ = self._ask("setup", "reading and metering the learner", {"do": "load", **sent.document}, sent.arrays)
         self.update_cost, self.forward_cost = read_cost(reply["update_cost"]), read_cost(reply["forward_cost"])
+        self.constant_bytes = int(reply["constant_bytes"])
         self.rows_per_step: int = sent.document["rows_per_step"]
         self.compile_time_s = 0.0
 
@@ -90,13 +91,22 @@ class WorkerEngine:
         return losses
 
     def steps(
-        self, batches: Batches, others: Batches, places: Int[np.ndarray, "batch row"]
+        self,
+        batches: Batches,
+        others: Batches,
+        places: Int[np.ndarray, "batch row"],
+        time_left: Float[np.ndarray, " batch"],
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
         shapes = batches.shape[:2], batches.shape[:1]
         _, (losses, moved) = self._ask(
-            "stream", "learning the stream", {"do": "steps"}, [batches, others, places], *shapes
+            "stream", "learning the stream", {"do": "steps"}, [batches, others, places, time_left], *shapes
         )
         return losses, moved
+
+    def shadow(self, noise: Batches, text: Batches, time_left: Float[np.ndarray, " batch"]) -> Losses:
+        arrays = [noise, text, time_left]
+        _, (losses,) = self._ask("stream", "learning random bytes", {"do": "shadow"}, arrays, text.shape[:2])
+        return losses
 
     def logits(self, batch: Batch) -> Float[np.ndarray, "row time 256"]:
         shape = (*batch.shape, N_BYTES)
@@ -143,7 +153,8 @@ def learning_answers(start: Message) -> Callable[[Message, Arrays], Answer]:
             if message["do"] == "load":
                 engine = loaded(message, arrays, context)
                 costs = {"update_cost": engine.update_cost, "forward_cost": engine.forward_cost}
-                return {name: write_cost(cost) for name, cost in costs.items()}, []
+                told = {name: write_cost(cost) for name, cost in costs.items()}
+                return {**told, "constant_bytes": engine.constant_bytes}, []
             assert engine is not None
             return {}, [np.asarray(array) for array in _DO[message["do"]](engine, message, arrays) or ()]
         except WhestError as error:
@@ -168,5 +179,6 @@ _DO: dict[str, Callable[[TracedEngine, Message, Any], Any]] = {
     "probe": lambda engine, message, arrays: engine.probe(arrays[0], message["seed"], message["with_noise"]),
     "losses": lambda engine, message, arrays: [engine.losses(arrays[0])],
     "steps": lambda engine, message, arrays: engine.steps(*arrays),
+    "shadow": lambda engine, message, arrays: [engine.shadow(*arrays)],
     "logits": lambda engine, message, arrays: [engine.logits(arrays[0])],
 }

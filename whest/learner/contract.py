@@ -5,6 +5,7 @@ batch it was just charged for (`update`). All three are JAX programs, traced onc
 remembered between calls but the state they hand on.
 """
 
+import inspect
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -25,6 +26,9 @@ N_TOKENS = 257
 N_BYTES = 256
 
 METHODS = ("init", "logits", "update")
+
+TIME_LEFT = jax.ShapeDtypeStruct((), jnp.float32)
+"""The share of the budget that is left before an update: 1 at the first. Only a learner that asks for it gets it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,10 @@ class TrainState:
 
 
 class Learner(Protocol):
-    """Knobs are its dataclass fields. It may also have `setup(context)`, to size itself to the budget."""
+    """Knobs are its dataclass fields. It may also have `setup(context)`, to size itself to the budget.
+
+    `update(state, batch, time_left)` is also told the share of the budget that is left, by this name of its argument.
+    """
 
     @property
     def rows_per_step(self) -> int:
@@ -119,7 +126,16 @@ def step_cost(learner: Learner, context: LearnerContext) -> Cost:
     """What one `update` costs: the part of training that the budget pays for."""
     state = jax.eval_shape(learner.init, jax.random.key(0))
     plain = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), state)  # as a run keeps it
-    return cost_of(jax.make_jaxpr(learner.update)(plain, batch_shape(learner, context)))
+    told = {"time_left": TIME_LEFT} if asks_time_left(learner) else {}
+    return cost_of(jax.make_jaxpr(learner.update)(plain, batch_shape(learner, context), **told))
+
+
+def asks_time_left(learner: Learner) -> bool:
+    """Whether `update` has an argument `time_left`."""
+    try:
+        return "time_left" in inspect.signature(learner.update).parameters
+    except (TypeError, ValueError):  # something callable that has no signature
+        return False
 
 
 def affordable_steps(learner: Learner, context: LearnerContext) -> int:

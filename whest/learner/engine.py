@@ -12,6 +12,7 @@ from jaxtyping import Float, Int, UInt8
 from whest.learner.contract import nats, tokens_of
 from whest.learner.probe import check_causality, expectations
 from whest.learner.programs import Leaves, Programs
+from whest.learner.shadow import advanced
 from whest.metering.internals import jaxpr_as_fun
 
 Batch = UInt8[np.ndarray, "row time"]
@@ -26,9 +27,11 @@ class TracedEngine:
     def __init__(self, programs: Programs) -> None:
         self.rows_per_step = programs.rows_per_step
         self.update_cost, self.forward_cost = programs.update_cost, programs.forward_cost
+        self.constant_bytes = programs.constant_bytes
         self.compile_time_s = 0.0
         self.programs = programs
         self._state: Leaves = []
+        self._shadow: Leaves = []
         self._forward: Any = jax.jit(self._predict)
         self._loss: Any = jax.jit(self._byte_charges)
         self._charge: Any = jax.jit(self._checked_charges)
@@ -38,10 +41,11 @@ class TracedEngine:
     def begin(self, seed: int, batch: Batch) -> None:
         """The forced start; then the programs are compiled, before anything is timed."""
         started = time.perf_counter()
-        self._state = [jnp.array(leaf, copy=True) for leaf in self.programs.start(seed)]
+        start = self.programs.start(seed)
+        self._state, self._shadow = ([jnp.array(leaf, copy=True) for leaf in start] for _ in range(2))
         jax.block_until_ready(self._state)
         self._charge = self._charge.lower(self._params, batch, batch, np.zeros(len(batch), np.int32)).compile()
-        self._update = self._update.lower(*self._state, batch).compile()
+        self._update = self._update.lower(*self._state, batch, *self.programs.told(1.0)).compile()
         self.compile_time_s += time.perf_counter() - started
 
     def probe(self, batch: Batch, seed: int, with_noise: bool) -> None:
@@ -55,17 +59,28 @@ class TracedEngine:
         return row_means([self._loss(self._params, batch) for batch in batches], batches)
 
     def steps(
-        self, batches: Batches, others: Batches, places: Int[np.ndarray, "batch row"]
+        self,
+        batches: Batches,
+        others: Batches,
+        places: Int[np.ndarray, "batch row"],
+        time_left: Float[np.ndarray, " batch"],
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
         """Charge each batch, check it against a splice of each row with another one at a place, then learn it."""
         charges, moved = [], []
-        for batch, other, ends in zip(batches, others, places, strict=True):
+        for batch, other, ends, left in zip(batches, others, places, time_left, strict=True):
             charge, distance = self._charge(self._params, batch, other, ends.astype(np.int32))
             charges.append(charge)
             moved.append(distance)
-            self._state = list(self._update(*self._state, batch))
+            self._state = list(self._update(*self._state, batch, *self.programs.told(left)))
         jax.block_until_ready(self._state)
         return row_means(charges, batches), np.array([float(distance) for distance in moved])
+
+    def shadow(self, noise: Batches, text: Batches, time_left: Float[np.ndarray, " batch"]) -> Losses:
+        """The charges of text for the state that learns noise alone, after it has learnt this."""
+        lessons = ((batch, *self.programs.told(left)) for batch, left in zip(noise, time_left, strict=True))
+        self._shadow = advanced(self._shadow, self._state, self._update, lessons)
+        params = self.programs.params(self._shadow)
+        return row_means([self._loss(params, batch) for batch in text], text)
 
     def logits(self, batch: Batch) -> Float[np.ndarray, "row time 256"]:
         return self._logits_of(self._params, tokens_of(jnp.asarray(batch)))

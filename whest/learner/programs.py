@@ -17,7 +17,7 @@ import numpy as np
 from whest.cost import Cost
 from whest.errors import WhestError
 from whest.host import is_users_code
-from whest.learner.contract import N_BYTES, Learner, LearnerContext, nats, tokens_of
+from whest.learner.contract import N_BYTES, TIME_LEFT, Learner, LearnerContext, asks_time_left, nats, tokens_of
 from whest.metering.internals import ClosedJaxpr, Literal, jaxpr_as_fun
 from whest.metering.walk import cost_of
 from whest.metering.xla import count
@@ -49,6 +49,8 @@ class FlatLearner:
     init: Callable[..., Leaves]
     logits: Callable[..., Leaves]
     update: Callable[..., Leaves]
+    asks_time_left: bool = False
+    """Whether the last argument of `update` is the share of the budget that is left."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ class Programs:
     """Of one step: what the budget pays for."""
     forward_cost: Cost
     """Of one batch's loss, which the harness takes for itself."""
+    asks_time_left: bool = False
 
     def start(self, seed: int) -> Leaves:
         """The forced start: from the harness's key and nothing else."""
@@ -72,6 +75,14 @@ class Programs:
 
     def params(self, leaves: Sequence[Any]) -> Leaves:
         return [leaves[i] for i in self.params_at]
+
+    def told(self, time_left: float) -> tuple[np.float32, ...]:
+        """What `update` gets after the batch."""
+        return (np.float32(time_left),) if self.asks_time_left else ()
+
+    @property
+    def constant_bytes(self) -> int:
+        return sum(map(_constant_bytes, (self.init, self.logits, self.update)))
 
 
 def flatten_learner(learner: Learner) -> FlatLearner:
@@ -90,14 +101,17 @@ def flatten_learner(learner: Learner) -> FlatLearner:
         *params, tokens = args
         return [learner.logits(jax.tree.unflatten(params_form, params), tokens)]
 
+    asks = asks_time_left(learner)
+
     def update(*args: Any) -> Leaves:
-        *state, batch = args
-        after, after_form = jax.tree.flatten(learner.update(jax.tree.unflatten(form, state), batch))
+        state, (batch, *left) = args[: len(leaves)], args[len(leaves) :]
+        told = dict(zip(("time_left",), left, strict=asks))
+        after, after_form = jax.tree.flatten(learner.update(jax.tree.unflatten(form, state), batch, **told))
         if str(after_form) != str(form):
             raise LearnerError(f"update returned another kind of state than init: {after_form}, not {form}")
         return _strong(after)
 
-    return FlatLearner(learner.rows_per_step, tuple(params_at), init, logits, update)
+    return FlatLearner(learner.rows_per_step, tuple(params_at), init, logits, update, asks)
 
 
 def _place(error: Exception) -> str:
@@ -115,7 +129,7 @@ def trace_programs(flat: FlatLearner, context: LearnerContext) -> Programs:
         init = jax.make_jaxpr(flat.init)(KEY_DATA)
         state = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in init.out_avals]
         logits = jax.make_jaxpr(flat.logits)(*(state[i] for i in flat.params_at), tokens)
-        update = jax.make_jaxpr(flat.update)(*state, batch)
+        update = jax.make_jaxpr(flat.update)(*state, batch, *([TIME_LEFT] if flat.asks_time_left else []))
     except WhestError:
         raise
     except Exception as error:
@@ -130,7 +144,8 @@ def trace_programs(flat: FlatLearner, context: LearnerContext) -> Programs:
 
     forward = cost_of(jax.make_jaxpr(loss)(*(state[i] for i in flat.params_at), batch))
     _refuse_free_work(cost_of(update), forward, flat.rows_per_step * context.row_length)
-    return Programs(flat.rows_per_step, flat.params_at, init, logits, update, count(update).cost(), forward)
+    cost = count(update).cost()
+    return Programs(flat.rows_per_step, flat.params_at, init, logits, update, cost, forward, flat.asks_time_left)
 
 
 def _check_shapes(init: ClosedJaxpr, logits: ClosedJaxpr, update: ClosedJaxpr, wanted: tuple[int, ...]) -> None:

@@ -107,7 +107,7 @@ def test_the_process_that_trains_holds_nothing_of_the_exam(ran: Ran) -> None:
         worker.wait_until_ready()
         text = np.frombuffer(plan.material.text, np.uint8)
         worker.ask({"do": "load", "programs": programs}, [text, *constants])
-        worker.ask({"do": "train", "steps": 3, "seconds": None, "flops_left": 1e6, "seconds_left": None})
+        worker.ask({"do": "train", "steps": 3, "seconds": None, "left": 3, "total": 3})
         processes = [psutil.Process(worker.pid), *psutil.Process(worker.pid).children(recursive=True)]
         held = b"".join(everything_held(process.pid) for process in processes)
     finally:

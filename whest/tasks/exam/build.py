@@ -16,6 +16,7 @@ from whest.isolation.choose import Isolation
 from whest.isolation.furniture import furniture
 from whest.isolation.messages import Traced
 from whest.learner.contract import LearnerContext, create_learner, step_cost
+from whest.learner.shadow import LEAST_UPDATES
 from whest.limits import Limits, WorkerLimits
 from whest.sealed.container import Entry
 from whest.sealed.purpose import Purpose
@@ -41,6 +42,7 @@ class ExamOptions:
     call_limit_s: Seconds
     reserve_s: Annotated[float, Field(ge=0, allow_inf_nan=False)]
     bundle_limit_bytes: Annotated[int, Field(ge=1)]
+    random_updates: Annotated[float, Field(ge=LEAST_UPDATES, le=1)]
     reveal: bool | None
     recipe: dict[str, Any]
 
@@ -69,6 +71,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         wall_clock=wall if options.budget_by == "wall" else None,
         call_limit_s=options.call_limit_s,
         bundle_limit_bytes=options.bundle_limit_bytes,
+        random_updates=options.random_updates,
         seed=seed,
         cache=settings.outputs / "cache" / "xla",
         require=isolation.require,

@@ -72,6 +72,9 @@ def _facts(results: Json) -> list[Fact]:
         Fact("parameters", "–" if results["n_params"] is None else f"{results['n_params']:,}"),
         Fact("training", f"{results['training_time_s']:.3g} s", f"{results['training_steps']} updates"),
     ]
+    if results.get("constant_bytes") is not None:
+        packed = f"{results['program_bytes']:,} B of programs, gzipped"
+        facts.append(Fact("constants", f"{results['constant_bytes']:,} B", packed))
     if results.get("mean_wall_time_s") is not None:
         cost = f"costs {results['time_deduction']:.3g} points"
         facts.append(Fact("time", f"{results['mean_wall_time_s']:.3g} s per question", cost))

@@ -50,6 +50,8 @@ class Plan:
     call_limit_s: float
     """Seconds for a training call, by FLOPs too, and for packaging and trying a candidate."""
     bundle_limit_bytes: int
+    random_updates: float
+    """The share of the updates that the learner's shadow repeats on random bytes."""
     seed: int
     cache: Path
     """The folder of compiled programs."""
@@ -63,7 +65,16 @@ class Plan:
         """The data that processes are started with. It contains nothing about the exam."""
         validation = write_questions(self.material.validation.questions).decode()
         required = () if self.spec.is_trusted else self.require
-        return ExamWorld(self.spec, self.context, self.worker_limits, validation, self.seed, self.cache, required)
+        return ExamWorld(
+            self.spec,
+            self.context,
+            self.worker_limits,
+            validation,
+            self.random_updates,
+            self.seed,
+            self.cache,
+            required,
+        )
 
 
 @dataclass(frozen=True)
@@ -74,6 +85,7 @@ class ExamWorld:
     context: LearnerContext
     limits: WorkerLimits
     validation: str
+    random_updates: float
     seed: int
     cache: Path
     require: tuple[str, ...] = ()
@@ -89,6 +101,7 @@ class ExamWorld:
                 "learner": {"name": self.spec.name, "target": self.spec.target, "knobs": dict(self.spec.knobs)},
                 "context": asdict(self.context),
                 "validation": self.validation,
+                "random_updates": self.random_updates,
                 "seed": self.seed,
                 "cache": str(self.cache),
             },

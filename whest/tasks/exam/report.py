@@ -42,6 +42,7 @@ class ExamReport(Report[ExamCase, ExamScore]):
         return {
             "training_time_s": sum(walls),
             "program_bytes": sitting.program_bytes,
+            "constant_bytes": sitting.constant_bytes,
             "flops_xla": _training_xla(sitting),
             **{f"family/{_plain(name)}": 100 * right / asked for name, (right, asked) in shares.items()},
             "families": {name: {"right": right, "asked": asked} for name, (right, asked) in shares.items()},

@@ -24,6 +24,7 @@ from whest.isolation.messages import Traced, WorkerFailedError
 from whest.isolation.process import Worker
 from whest.isolation.protections import in_both
 from whest.isolation.wire import PROGRAM
+from whest.learner.shadow import known_words
 from whest.learner.size import LARGEST_WRITTEN
 from whest.tasks.exam.allowance import affordable, steps_by_call
 from whest.tasks.exam.plan import Plan
@@ -143,6 +144,7 @@ class Session:
             raise SessionFailedError("LEARNER_ERROR", str(reply["failure"]))
         cost: Cost = TypeAdapter(Cost).validate_python(reply["cost"])
         self._sitting = replace(self._sitting, protections=both, update_cost=cost, n_params=int(reply["n_params"]))
+        self._sitting = replace(self._sitting, constant_bytes=int(reply["constant_bytes"]))
         if not reply["first_bits"] >= LEAST_FIRST_BITS:
             raise SessionFailedError(
                 "TRAINED_INIT",
@@ -151,11 +153,11 @@ class Session:
             )
         planned = steps_by_call(affordable(self._plan.budget, cost.flops), self._plan.recipe.calls)
         for number, steps in enumerate(planned, start=1):
-            if not self._call(trainer, number, steps, cost):
+            if not self._call(trainer, number, steps, sum(planned), cost):
                 return
             self._package(trainer, number)
 
-    def _call(self, trainer: Worker, number: int, steps: int, cost: Cost) -> bool:
+    def _call(self, trainer: Worker, number: int, steps: int, n_planned: int, cost: Cost) -> bool:
         """One training call, which gets the remaining budget. False if it was refused, or its process was killed."""
         asked_at, clock = self._elapsed_s(), self._plan.wall_clock
         seconds_left = seconds = flops_left = None
@@ -172,8 +174,8 @@ class Session:
             "do": "train",
             "steps": steps if clock is None else None,
             "seconds": seconds,
-            "flops_left": flops_left,
-            "seconds_left": seconds_left,
+            "left": n_planned - self._sitting.steps if seconds_left is None else seconds_left,
+            "total": n_planned if clock is None else clock.budget_s,
         }
         try:
             allowed_s = self._plan.call_limit_s if seconds is None else seconds + GRACE_S
@@ -192,6 +194,9 @@ class Session:
         self._sitting = replace(sitting, steps=sitting.steps + done, losses=(*sitting.losses, *losses))
         used = float(spent["wall_time_s"])
         self._record(Call(number, asked_at, flops_left, seconds_left, done, done * cost.flops, used))
+        if spent["known"] is not None:
+            step, known = spent["known"]
+            raise SessionFailedError("TRAINED_INIT", known_words(float(known), int(step)))
         return True
 
     def _package(self, trainer: Worker, number: int) -> None:

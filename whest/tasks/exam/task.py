@@ -27,7 +27,9 @@ class Exam:
     """`task=exam`: training in a process that never sees the questions, grading in another one."""
 
     name: ClassVar[str] = "exam"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
+    """2: a learner whose shadow, which reads random bytes, knows the text scores 0. Version 1 looked only at the start.
+    """
 
     plan: Plan
     limits: Limits
@@ -80,6 +82,7 @@ class Exam:
             "budget_by": "flops" if plan.wall_clock is None else "wall",
             "wall_clock": asdict(plan.wall_clock) if plan.wall_clock else None,
             "bundle_limit_bytes": plan.bundle_limit_bytes,
+            "random_updates": plan.random_updates,
             "isolation": {
                 "worker": True,
                 **describe_protection(plan.require, plan.spec, cases[0].sitting.protections if cases else {}),

@@ -13,6 +13,7 @@ from whest.errors import ConfigError
 from whest.estimator.spec import estimator_spec
 from whest.isolation.choose import Isolation
 from whest.learner.contract import LearnerContext, create_learner
+from whest.learner.shadow import LEAST_UPDATES
 from whest.limits import Limits, WorkerLimits
 from whest.sealed.purpose import Purpose
 from whest.sealed.sealed import sealed_programs
@@ -29,6 +30,7 @@ class Options:
 
     name: Literal["prequential"]
     row_length: Annotated[int, Field(ge=2, le=65536)]
+    random_updates: Annotated[float, Field(ge=LEAST_UPDATES, le=1)]
 
 
 def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequence[str]) -> Prequential:
@@ -63,6 +65,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         isolation=isolation,
         worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
         bad_batch_charge=float(config["scoring"]["bad_batch_charge"]),
+        random_updates=options.random_updates,
         outputs=settings.outputs,
         sealed=sealed_programs(estimator, purpose),
     )

@@ -29,12 +29,19 @@ class Engine(Protocol):
         """Mean nats per byte of each row, with the present state."""
 
     def steps(
-        self, batches: Batches, others: Batches, places: Int[np.ndarray, "batch row"]
+        self,
+        batches: Batches,
+        others: Batches,
+        places: Int[np.ndarray, "batch row"],
+        time_left: Float[np.ndarray, " batch"],
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
-        """For each batch in turn: its losses, then the update.
+        """For each batch in turn: its losses, then the update, which is told the share of the updates still to come.
 
         The second result is the largest change of a prediction up to `place` if the rows continue as `other`.
         """
+
+    def shadow(self, noise: Batches, text: Batches, time_left: Float[np.ndarray, " batch"]) -> Losses:
+        """The losses of text for a second state, which learns noise alone (`whest.learner.shadow`)."""
 
     def logits(self, batch: Batch) -> Float[np.ndarray, "row time 256"]: ...
 
@@ -60,13 +67,21 @@ class HostEngine:
         return row_means([self._charges(batch) for batch in batches], batches)
 
     def steps(
-        self, batches: Batches, others: Batches, places: Int[np.ndarray, "batch row"]
+        self,
+        batches: Batches,
+        others: Batches,
+        places: Int[np.ndarray, "batch row"],
+        time_left: Float[np.ndarray, " batch"],
     ) -> tuple[Losses, Float[np.ndarray, " batch"]]:
         charges = []
         for batch in batches:
             charges.append(self._charges(batch))
             self._learner.learn(batch)
         return row_means(charges, batches), np.zeros(len(batches))
+
+    def shadow(self, noise: Batches, text: Batches, time_left: Float[np.ndarray, " batch"]) -> Losses:
+        """It is our own code, and brings nothing along."""
+        return np.full(text.shape[:2], np.nan)
 
     def logits(self, batch: Batch) -> Float[np.ndarray, "row time 256"]:
         return np.asarray(self._learner.log_probabilities(batch))

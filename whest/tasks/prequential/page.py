@@ -82,9 +82,12 @@ def _facts(results: Json) -> list[Fact]:
         Fact("at the end", figure4(results["train_bpb_converged"]), "bits per byte of the last tenth"),
         Fact("first batch", figure4(results["step0_loss"]), "nats per byte; uniform is 5.545"),
         Fact("steps", f"{results['n_batches']:,}", f"of {results['online']['batch_bytes']:,} bytes"),
-        Fact("harness's FLOPs", figure(results["harness_flops"]), "for the losses; they are free"),
+        Fact("harness's FLOPs", figure(results["harness_flops"]), "for losses and checks; they are free"),
         Fact("time", f"{seconds:.3g} s", f"compiled in {results['compile_time_s']:.2g} s"),
     ]
+    if results.get("constant_bytes") is not None:
+        packed = f"{results['program_bytes']:,} B of programs, gzipped"
+        facts.append(Fact("constants", f"{results['constant_bytes']:,} B", packed))
     if results["val_bpb"] is not None:
         facts[2:2] = [
             Fact("held out", figure4(results["val_bpb"]), f"{figure4(results['val_bpb_random_init'])} before learning"),

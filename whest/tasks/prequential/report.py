@@ -46,6 +46,7 @@ class PrequentialReport(Report[Block, PrismScore]):
             "compile_time_s": sum(case.compile_time_s for case in blocks),
             "breakdowns": {"estimator": estimator_breakdown([case.charges for case in blocks], timings)},
             "program_bytes": self.cases[-1].origin.program_bytes if self.cases else None,
+            "constant_bytes": self.cases[-1].origin.constant_bytes if self.cases else None,
             "flops_xla": total_xla([case.flops_xla for case in blocks]),
             "harness_flops": sum(case.forward_flops for case in blocks),
             "n_failed_cases": 0,

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 
 from whest.cases.prequential import Block, Guess
 from whest.cost import Timing
 from whest.learner.contract import N_BYTES
 from whest.learner.probe import refuse_moved
+from whest.learner.shadow import n_tried_batches, random_batches, random_updates
 from whest.scoring.prism import NATS_OF_UNIFORM, OnlineRun
 from whest.tasks.prequential.engine import Engine
 
@@ -31,6 +32,22 @@ class Span:
     first_step: int
     end_step: int
 
+    @property
+    def n_steps(self) -> int:
+        return self.end_step - self.first_step
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A block that was run."""
+
+    timing: Timing
+    checked_step: int
+    """The update, at a place that nobody can know, after which the learner's shadow read text."""
+    n_random_updates: int
+    shadow_nats: float
+    """The nats per byte of this text. Not finite if the shadow can't say."""
+
 
 def spans(n_rows: int, n_steps: int, rows_per_step: int) -> list[Span]:
     """The blocks of the stream that `n_steps` steps cover. A block has the steps that are needed to finish it."""
@@ -47,18 +64,47 @@ def spans(n_rows: int, n_steps: int, rows_per_step: int) -> list[Span]:
     return found
 
 
-def run_span(engine: Engine, rows: UInt8[np.ndarray, "row time"], span: Span, kept: list[float]) -> Timing:
-    """Run the steps of a block, and append the loss of every row to `kept`."""
+@dataclass(frozen=True)
+class Schedule:
+    """The updates of a run."""
+
+    n_steps: int
+    random_updates: float
+    """The share that is repeated on random bytes."""
+    last_check: int = -1
+    """The update after which the shadow was checked last."""
+
+    def time_left(self, steps: Int[np.ndarray, " step"]) -> Float[np.ndarray, " step"]:
+        """The share of the updates that is still to come, before each of these."""
+        return np.maximum(1 - steps / self.n_steps, 0).astype(np.float32)
+
+
+def run_span(
+    engine: Engine, rows: UInt8[np.ndarray, "row time"], span: Span, schedule: Schedule, kept: list[float]
+) -> Ran:
+    """Run the steps of a block, and append the loss of every row to `kept`. At a secret place, check the shadow."""
     size, length = engine.rows_per_step, rows.shape[1]
-    started = time.perf_counter()
+    if not span.n_steps:
+        return Ran(Timing(), schedule.last_check, 0, math.nan)
     secret = np.random.default_rng()  # a learner can't know the places of the next check; no score depends on it
     batches = rows[span.first_step * size : span.end_step * size].reshape(-1, size, length)
     others = rows[secret.integers(len(rows), size=batches.shape[:2])]
-    losses, moved = engine.steps(batches, others, secret.integers(length, size=batches.shape[:2]))
-    for step, (found, distance) in enumerate(zip(losses, moved, strict=True), start=span.first_step):
-        refuse_moved(float(distance), step)
-        kept += (found if np.isfinite(found).all() else np.full(size, np.nan)).tolist()
-    return Timing(backend_time_s=time.perf_counter() - started)
+    places = secret.integers(length, size=batches.shape[:2])
+    left = schedule.time_left(np.arange(span.first_step, span.end_step))
+    checked, elapsed_s = int(secret.integers(1, span.n_steps + 1)), 0.0
+    again = random_updates(schedule.last_check, span.first_step + checked, schedule.random_updates)
+    for start, end in pairwise(sorted({0, checked, span.n_steps})):
+        began = time.perf_counter()
+        losses, moved = engine.steps(batches[start:end], others[start:end], places[start:end], left[start:end])
+        elapsed_s += time.perf_counter() - began
+        for step, (found, distance) in enumerate(zip(losses, moved, strict=True), start=span.first_step + start):
+            refuse_moved(float(distance), step)
+            kept += (found if np.isfinite(found).all() else np.full(size, np.nan)).tolist()
+        if end == checked:
+            noise = random_batches(secret, len(again), size, length)
+            text = rows[secret.integers(len(rows), size=(n_tried_batches(size), size))]
+            shadow_nats = float(engine.shadow(noise, text, schedule.time_left(again)).mean())
+    return Ran(Timing(backend_time_s=elapsed_s), span.first_step + checked, len(again), shadow_nats)
 
 
 def batches_of(text: UInt8[np.ndarray, " byte"], rows: int, length: int) -> UInt8[np.ndarray, "batch row time"]:

@@ -22,6 +22,7 @@ from whest.isolation.messages import Traced, WorkerFailedError
 from whest.learner.contract import LearnerContext, create_learner
 from whest.learner.engine import TracedEngine
 from whest.learner.programs import flatten_learner, trace_programs
+from whest.learner.shadow import known_words, knows_text, n_tried_batches
 from whest.learner.size import program_bytes
 from whest.limits import Limits, WorkerLimits
 from whest.metering.walk import METER_VERSION
@@ -30,7 +31,17 @@ from whest.report import RunMeta
 from whest.scoring.prism import PrismRule, PrismScore
 from whest.tasks.prequential.engine import Engine, HostEngine
 from whest.tasks.prequential.report import PrequentialReport
-from whest.tasks.prequential.stream import Span, batches_of, guesses, mean_bpb, online_run, run_span, spans
+from whest.tasks.prequential.stream import (
+    Ran,
+    Schedule,
+    Span,
+    batches_of,
+    guesses,
+    mean_bpb,
+    online_run,
+    run_span,
+    spans,
+)
 from whest.tasks.prequential.text import Text
 from whest.tasks.prequential.view import VIEW
 
@@ -43,8 +54,11 @@ class Prequential:
     """`task=prequential`: one pass over a stream of bytes."""
 
     name: ClassVar[str] = "prequential"
-    version: ClassVar[int] = 2
-    """2: a budget below one step is a failed run on record. Version 1 refused it as a wrong config."""
+    version: ClassVar[int] = 3
+    """2: a budget below one step is a failed run on record. Version 1 refused it as a wrong config.
+
+    3: a learner whose shadow, which reads random bytes, knows the text has failed.
+    """
 
     text: Text
     estimator: EstimatorSpec
@@ -53,6 +67,8 @@ class Prequential:
     isolation: Isolation
     worker_limits: WorkerLimits
     bad_batch_charge: float
+    random_updates: float
+    """The share of the updates that the learner's shadow repeats on random bytes."""
     outputs: Path
     sealed: Traced | None = None
     """The programs of a sealed learner."""
@@ -88,13 +104,17 @@ class Prequential:
             twin_bpb = mean_bpb(engine, val, self.bad_batch_charge) if len(val) else None
         todo = spans(self.n_rows, n_steps, engine.rows_per_step)
         kept: list[float] = []
+        ran: list[Ran] = []
         started = time.perf_counter()
         for span in progress.each(todo, f"{self.estimator.name} on {self.text.name}"):
-            timing = run_span(engine, rows, span, kept)
-            block = self._block(engine, span, kept)
+            schedule = Schedule(n_steps, self.random_updates, ran[-1].checked_step if ran else -1)
+            ran.append(run_span(engine, rows, span, schedule, kept))
+            block = self._block(engine, span, ran[-1], kept)
+            if span is todo[-1]:
+                _refuse_knowledge(ran, kept[: engine.rows_per_step])
             is_over = self._is_over_time(time.perf_counter() - started)
             closing = self._close(engine, val, twin_bpb, first) if span is todo[-1] else None
-            yield replace(block, timing=timing, closing=closing)
+            yield replace(block, timing=ran[-1].timing, closing=closing)
             if is_over:
                 return
 
@@ -117,6 +137,7 @@ class Prequential:
         return {
             "row_length": self.context.row_length,
             "n_blocks": len(spans(self.n_rows, self.n_rows, 1)),
+            "random_updates": self.random_updates,
             "is_reference": is_reference(self.estimator),
             "isolation": {
                 "kind": self.isolation.kind,
@@ -142,15 +163,16 @@ class Prequential:
             opened = open_learner(
                 self.estimator, self.context, self.worker_limits, hidden, cache, required, self.sealed
             )
-            with opened as (engine, origin):
-                yield engine, origin
+            with opened as (remote, origin):
+                yield remote, origin
         elif is_reference(self.estimator):
             yield HostEngine(self.estimator.create()), Origin()
         else:
             learner = create_learner(self.estimator, self.context)
             document, arrays = written_programs(trace_programs(flatten_learner(learner), self.context))
             programs = trace_programs(read_flat(document, arrays), self.context)  # as a worker has them, to the bit
-            yield TracedEngine(programs), Origin(program_bytes(document, arrays))
+            engine = TracedEngine(programs)
+            yield engine, Origin(program_bytes(document, arrays), constant_bytes=engine.constant_bytes)
 
     def _affordable(self, engine: Engine) -> int:
         flops, in_stream = engine.update_cost.flops, self.n_rows // engine.rows_per_step
@@ -169,8 +191,10 @@ class Prequential:
         cap = self.limits.wall_time_limit_s
         return cap is not None and elapsed_s > cap
 
-    def _block(self, engine: Engine, span: Span, kept: Sequence[float]) -> Block:
-        steps, length = span.end_step - span.first_step, self.context.row_length
+    def _block(self, engine: Engine, span: Span, ran: Ran, kept: Sequence[float]) -> Block:
+        steps, length = span.n_steps, self.context.row_length
+        on_noise = ran.n_random_updates * engine.update_cost.flops
+        tried = n_tried_batches(engine.rows_per_step) * engine.forward_cost.flops if steps else 0
         return Block(
             index=span.index,
             name=f"bytes {span.first_row * length}–{span.end_row * length - 1}",
@@ -180,7 +204,7 @@ class Prequential:
             row_length=length,
             charges=_times(engine.update_cost, steps),
             flops_xla=None if engine.update_cost.flops_xla is None else engine.update_cost.flops_xla * steps,
-            forward_flops=PASSES * engine.forward_cost.flops * steps,
+            forward_flops=PASSES * engine.forward_cost.flops * steps + on_noise + tried,
             compile_time_s=engine.compile_time_s if span.first_step == 0 else 0.0,
         )
 
@@ -190,6 +214,16 @@ class Prequential:
             return Closing(None)
         trained = mean_bpb(engine, val, self.bad_batch_charge)
         return Closing(HeldOut(trained, twin_bpb), tuple(guesses(engine, val)))
+
+
+def _refuse_knowledge(ran: Sequence[Ran], first_losses: Sequence[float]) -> None:
+    """At the end of the stream: a learner that looks ahead is refused for that, and not for what its shadow knows.
+
+    One that knows its first batch has a score, which is zero.
+    """
+    for each in ran:
+        if knows_text(each.shadow_nats) and not knows_text(float(np.mean(first_losses))):
+            raise WorkerFailedError(Failure("PREDICT_ERROR", known_words(each.shadow_nats, each.checked_step)), 0.0)
 
 
 def is_reference(spec: EstimatorSpec) -> bool:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from whest.isolation.channel import Message
+from whest.isolation.learner import asked_time_left
 from whest.isolation.portable import read_program, write_program
 from whest.learner.contract import Learner, LearnerContext
 from whest.learner.programs import (
@@ -49,6 +50,7 @@ def write_programs(learner: Learner, context: LearnerContext) -> tuple[Message, 
         "n_constants": [len(written[name][1]) for name in NAMES],
         "params_at": list(programs.params_at),
         "rows_per_step": programs.rows_per_step,
+        **({"time_left": True} if programs.asks_time_left else {}),
     }
     return message, [array for name in NAMES for array in written[name][1]]
 
@@ -63,5 +65,7 @@ def read_programs(message: Message, arrays: Sequence[np.ndarray], context: Learn
             f"the program that answers has {size:,} bytes of constants, the limit is {LARGEST_CONSTANTS:,}"
         )
     params_at = tuple(int(i) for i in message["params_at"])
-    flat = FlatLearner(int(message["rows_per_step"]), params_at, init, logits, update)
+    flat = FlatLearner(
+        int(message["rows_per_step"]), params_at, init, logits, update, asks_time_left=asked_time_left(message)
+    )
     return ExamPrograms(trace_programs(flat, context), message["documents"]["answer"], constants["answer"])

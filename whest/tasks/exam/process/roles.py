@@ -15,7 +15,7 @@ from whest.learner.contract import LearnerContext, create_learner
 from whest.tasks.exam.process.answering import Answerer
 from whest.tasks.exam.process.bundle import gzipped_size, unpack
 from whest.tasks.exam.process.programs import read_programs, write_programs
-from whest.tasks.exam.process.training import Training, count_right
+from whest.tasks.exam.process.training import Left, Training, count_right
 from whest.tasks.exam.questions import read_questions
 
 LEARNERS_FAULT = (WhestError, KeyError, IndexError, TypeError, ValueError, jax.errors.JaxRuntimeError)
@@ -51,18 +51,20 @@ def trainer(start: Message) -> Role:
             text, *constants = arrays
             try:
                 programs = read_programs(message["programs"], constants, context)
-                training = Training(programs, context, text, start["seed"])
+                training = Training(programs, context, text, start["seed"], start["random_updates"])
             except LEARNERS_FAULT as error:  # the program is malformed, or can't be metered or run
                 return {"failure": f"{type(error).__name__}: {error}"}, []
             return {
                 "cost": write_cost(training.update_cost),
                 "n_params": training.n_params,
+                "constant_bytes": training.constant_bytes,
                 "first_bits": training.first_bits,
             }, []
         assert training is not None
         if message["do"] == "train":
             try:
-                return asdict(training.train(message["steps"], message["seconds"])), []
+                left = Left(message["left"], message["total"], by_clock=message["seconds"] is not None)
+                return asdict(training.train(message["steps"], message["seconds"], left)), []
             except jax.errors.JaxRuntimeError as error:
                 return {"failure": str(error)}, []
         bundle = training.package(learner)
