@@ -31,6 +31,7 @@ from whest.metering.walk import METER_VERSION, meter
 from whest.mlp import SeedProtocol, draw_mlp
 from whest.truth.cache import truth_hash
 from whest.truth.fast import FastTruth
+from whest.truth.mixed import MixedTruth
 from whest.truth.plain import PlainTruth
 from whest.truth.reference import ReferenceTruth
 
@@ -66,6 +67,7 @@ def truth_hashes() -> dict[str, str]:
     mlp = draw_mlp(SeedProtocol().streams(20260525), 16, 3, "frozen")
     samplers = {
         "fast": FastTruth(n_samples=10_000, standard_error=None, resample=False),
+        "mixed": MixedTruth(n_samples=10_000, standard_error=None, resample=False),
         "plain": PlainTruth(n_samples=10_000, standard_error=None, resample=False),
         "reference": ReferenceTruth(n_samples=10_000, standard_error=None, resample=False),
     }

@@ -1,0 +1,124 @@
+"""Products in bfloat16 whose error is removed: no bias, honest error bars, and a truth of its own name."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from whest.dataset.sources import FreshDataset
+from whest.mlp import MLP
+from whest.truth.designs import hadamard, kerdock_signs
+from whest.truth.fast import FastTruth
+from whest.truth.mixed import MixedTruth
+from whest.truth.plain import PlainTruth
+from whest.truth.plan import plan
+from whest.truth.rotations import WIDE, Halves, _column_sums, basis_sums, fold_rotations, plan_halves, replicate_mesh
+
+
+def small_mlps(width, depth, n, seed=5):
+    dataset = FreshDataset(width=width, depth=depth, seed=seed, n_mlps=n).load()
+    return [dataset.mlp(row) for row in dataset.rows]
+
+
+def draw(sampler, mlp):
+    *_, last = sampler.stream(mlp)
+    return last.truth()
+
+
+def test_column_sums_are_exact_to_float32():
+    h = np.abs(np.random.default_rng(0).normal(size=(4096, WIDE))).astype(np.float32)
+    with jax.enable_x64(True):
+        for rows, width in ((4096, WIDE), (4096, 24), (4095, WIDE)):
+            some = h[:rows, :width]
+            np.testing.assert_allclose(_column_sums(jnp.asarray(some)), some.astype(np.float64).sum(0), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("size", "n_signed"), [(16, 8), (64, 32), (256, 8), (256, 24), (256, 128), (1024, 60), (1024, 512)]
+)
+def test_a_small_share_of_whole_batches_is_corrected(size, n_signed):
+    halves = plan_halves(size, n_signed)
+    assert n_signed % halves.together == 0
+    assert halves.n_corrected % halves.together == 0
+    assert 1 / 17 <= halves.n_corrected / n_signed <= 1 / 8
+    assert halves.weight * halves.n_corrected == pytest.approx(1 + n_signed)
+
+
+def test_too_few_bases_stay_in_float32():
+    assert plan_halves(1024, 6) is None
+    (mlp,) = small_mlps(20, 3, 1)
+    few = 2000
+    assert plan(20, few).n_signed == 0
+    np.testing.assert_array_equal(draw(MixedTruth(few), mlp).means, draw(FastTruth(few), mlp).means)
+
+
+def test_the_correction_is_the_whole_error_of_bfloat16():
+    """With every basis corrected the sums are those of float32; with none they are not."""
+    (mlp,) = small_mlps(64, 4, 1)
+    weights, mesh = jnp.asarray(mlp.weights), replicate_mesh()
+    signs = jnp.asarray(kerdock_signs(64)[:8])
+    with jax.enable_x64(True):
+        folded = fold_rotations(
+            weights, jnp.asarray(mlp.key_samples), np.arange(1, dtype=np.uint32), size=64, mesh=mesh
+        )
+
+        def sums(**how):
+            return np.asarray(basis_sums(folded, weights, signs, with_identity=False, mesh=mesh, **how)[0])
+
+        halves = Halves(together=4, n_corrected=8, weight=1.0)
+        exact = _exact_sums(folded, weights, signs)
+        np.testing.assert_allclose(sums(halves=halves, n_corrected=8), exact, rtol=1e-5, atol=1e-3)
+        rough = sums(halves=halves, n_corrected=0)
+        error = np.abs(rough - exact)[0, 1:].max() / exact[0, 1:].mean()
+        assert 1e-4 < error < 0.05
+
+
+def _exact_sums(folded, weights, signs):
+    """The same points by plain matrix products."""
+    points = np.concatenate([hadamard(64) * np.asarray(c, np.float32) / 8 for c in signs])
+    z = points @ np.asarray(folded[0][0])
+    h = np.maximum(np.concatenate([z, -z]), 0).astype(np.float64)
+    sums = [h.sum(0)]
+    for w in np.asarray(weights)[1:]:
+        h = np.maximum(h @ w, 0)
+        sums.append(h.sum(0))
+    return np.stack(sums)[None]
+
+
+@pytest.mark.parametrize(("width", "depth"), [(16, 4), (64, 3)])
+def test_mixed_and_plain_agree(width, depth):
+    (mlp,) = small_mlps(width, depth, 1)
+    mixed, plain = draw(MixedTruth(100_000), mlp), draw(PlainTruth(200_000), mlp)
+    error = np.hypot(mixed.standard_errors.astype(float), plain.standard_errors.astype(float))
+    assert (np.abs(mixed.means - plain.means) <= 6 * error + 1e-6).all()
+    assert mixed.avg_variance == pytest.approx(plain.avg_variance, rel=0.05)
+
+
+def test_a_mixed_stream_goes_on_from_any_of_its_states(monkeypatch):
+    monkeypatch.setattr("whest.truth.plan.BLOCK_SAMPLES", 2**12)
+    (mlp,) = small_mlps(256, 2, 1)
+    sampler = MixedTruth(8 * 2 * 256 * 17)
+    whole = list(sampler.stream(mlp))
+    assert [running.n_bases_begun for running in whole[-3:]] == [0, 9, 0]
+    for running in whole[-3:-1]:
+        *_, last = sampler.stream(mlp, running.state())
+        np.testing.assert_array_equal(last.truth().means, whole[-1].truth().means)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "depth", "points", "n_mlps"), [(16, 4, 288, 200), (16, 24, 288, 200)])
+def test_mixed_intervals_cover_an_independent_truth(width, depth, points, n_mlps):
+    """As for `truth=fast`: 95 % t-intervals contain a float32 truth 93 to 97 % of the time."""
+    covered = []
+    for mlp in small_mlps(width, depth, n_mlps):
+        truth = draw(MixedTruth(10 * points), mlp)
+        stream = np.random.SeedSequence(mlp.seed + 1)
+        precise = draw(FastTruth(100_000), MLP(mlp.weights, mlp.seed, mlp.name, stream))
+        error = np.hypot(truth.standard_errors.astype(float), precise.standard_errors.astype(float))
+        inside = np.abs(truth.means.astype(float) - precise.means) <= stats.t.ppf(0.975, 9) * error
+        sampled = truth.standard_errors > 1e-6  # a neuron that is never on has no interval
+        covered.append([inside[layer][sampled[layer]].mean() for layer in range(1, mlp.depth)])
+    assert truth.n_replicates == 10
+    assert 0.93 <= np.nanmean(covered) <= 0.97
+    assert 0.93 <= np.nanmean(covered, axis=0)[-1] <= 0.97
