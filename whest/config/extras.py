@@ -20,6 +20,7 @@ EXTRAS = {
     "joblib": Extra("hydra_plugins.hydra_joblib_launcher", "hydra/launcher=cores sweeps on this machine's cores"),
     "optuna": Extra("optuna", "hydra/sweeper=tune searches for knobs"),
     "hub": Extra("huggingface_hub", "dataset=hub reads published datasets"),
+    "contest": Extra("cryptography", "job=host and job=verify sign and check a contest's board"),
     "postgres": Extra("psycopg", "tracking.uri=postgresql://… keeps the runs in PostgreSQL"),
 }
 

@@ -41,5 +41,7 @@ JOBS = {
     "inspect": Job("whest.cli.inspect:inspect", "what a sealed program computes and carries"),
     "watch": Job("whest.cli.watch:watch", "score a file on a few MLPs after every save"),
     "explain": Job("whest.cli.explain:explain", "where an estimator's error comes from", keeps_folder=True),
+    "host": Job("whest.cli.host:host", "a contest: take sealed programs in, score them, sign the board"),
+    "verify": Job("whest.cli.verify:verify", "check a contest's board; rerun=… runs rows of it again"),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }

@@ -28,6 +28,9 @@ NODES = (
     "seal",
     "watch",
     "explain",
+    "contest",
+    "host",
+    "verify",
     "report",
     "hydra",
 )
@@ -94,6 +97,9 @@ class Settings:
     mlp: str | int | None
     against: Annotated[str, Field(min_length=1)] | None
     default_split: str | None
+    inbox: Path | None
+    board: Path | None
+    rerun: str | int | None
     port: Annotated[int, Field(ge=1, le=65535)]
 
     @property
