@@ -171,9 +171,9 @@ def test_a_crash_at_every_write_changes_nothing(
 
 
 def test_two_hosts_at_a_time_are_refused(config: dict[str, Any], tmp_path: Path) -> None:
-    with opened(tmp_path / "spring", config), pytest.raises(ConfigError, match="another process"):
-        with opened(tmp_path / "spring", config):
-            pass
+    first, second = opened(tmp_path / "spring", config), opened(tmp_path / "spring", config)
+    with first, pytest.raises(ConfigError, match="another process"), second:
+        pass
 
 
 def test_other_rules_than_those_published_are_refused(config: dict[str, Any], tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_secret_of_another_contest_is_refused(config: dict[str, Any], tmp_pa
     for name in ("spring", "autumn"):
         with opened(tmp_path / name, config):
             pass
-    os.replace(tmp_path / "autumn.private" / "secret", tmp_path / "spring.private" / "secret")
+    (tmp_path / "autumn.private" / "secret").replace(tmp_path / "spring.private" / "secret")
     with pytest.raises(ConfigError, match="of another contest"), opened(tmp_path / "spring", config):
         pass
 

@@ -33,12 +33,13 @@ def test_a_change_of_any_byte_names_its_line(tmp_path: Path) -> None:
         changed = bytearray(content)
         changed[place] ^= 1
         n_line = content[:place].count(b"\n")
-        try:
+        if place == len(content) - 1:  # the last line feed: the last line is torn
             lines, rest = read_lines(bytes(changed))
-        except DamagedError as error:
-            assert error.line == n_line
-        else:  # the last line feed: the last line is torn
-            assert (place, len(lines), bool(rest)) == (len(content) - 1, 2, True)
+            assert (len(lines), bool(rest)) == (2, True)
+            continue
+        with pytest.raises(DamagedError) as found:
+            read_lines(bytes(changed))
+        assert found.value.line == n_line
 
 
 def test_lines_in_another_order_are_noticed(tmp_path: Path) -> None:
@@ -79,7 +80,7 @@ def test_a_line_that_was_promised_is_never_dropped(tmp_path: Path, cut: int) -> 
     written(tmp_path, 3)
     content = (tmp_path / LOG).read_bytes()
     (tmp_path / LOG).write_bytes(content[:-cut])
-    with pytest.raises(DamagedError, match="line [012]"):
+    with pytest.raises(DamagedError, match=r"line [012]"):
         open_log(tmp_path, KEY)
     assert (tmp_path / LOG).read_bytes() == content[:-cut]
 
