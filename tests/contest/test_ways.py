@@ -1,5 +1,6 @@
 """FHERMA's, PRISM's and ARI's ways as contests: their rules compose, and their boards follow from a log."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,13 @@ import pytest
 import whest
 from tests.support.byte_learners import Bigram, Uniform
 from tests.support.contests import RULES, organise, put
-from tests.support.sealing import seal_learner
+from tests.support.sealing import seal_learner, seal_programs
 from whest.contest.board import board_files, contest_board
 from whest.contest.intake import look_into
 from whest.contest.log import line_of
 from whest.contest.published import open_published
 from whest.contest.rerun import run_again
-from whest.contest.rules import derived_seed, purpose_of, read_contest, rules_of
+from whest.contest.rules import derived_seed, purpose_of, read_contest, rules_of, run_config
 from whest.contest.verify import verify
 from whest.errors import ConfigError
 from whest.learner.contract import LearnerContext
@@ -117,6 +118,22 @@ def test_ari_needs_three_seeds_and_a_demo_stays_provisional() -> None:
     assert contest_board(counted, scored(counted, *entries)).rows[0].participant == "bob"
 
 
+def test_an_exam_of_ones_own_is_in_the_rules_by_its_content(tmp_path: Path) -> None:
+    exam = tmp_path / "exam.jsonl"
+    exam.write_text("one")
+    words = ["job=host", "contest=ari", f"data.exam={exam}"]
+    manifest = manifest_of("ari", f"data.exam={exam}")
+    assert manifest["rules"]["data"]["exam"] == hashlib.sha256(b"one").hexdigest()
+    assert run_config(manifest, whest.compose(*words), bytes(32), 0, {})["data"]["exam"] == str(exam)
+    with pytest.raises(ConfigError, match=r"add data=exam data\.exam=FILE"):
+        run_config(manifest, whest.compose("job=host"), bytes(32), 0, {})
+    exam.write_text("two")
+    with pytest.raises(ConfigError, match="is not the contest's file"):
+        run_config(manifest, whest.compose(*words), bytes(32), 0, {})
+    with pytest.raises(ConfigError, match=r"data\.exam=.* can't be read"):
+        manifest_of("ari", "data.exam=/no/such/file")
+
+
 def test_seeds_follow_from_the_secret_and_differ_by_purpose() -> None:
     seeds = [derived_seed(bytes(32), purpose) for purpose in ("data", "run 0", "run 1")]
     assert len(set(seeds)) == 3
@@ -126,9 +143,7 @@ def test_seeds_follow_from_the_secret_and_differ_by_purpose() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "learner"), [("ari", "byte_attention"), ("prism", "byte_contexts"), ("prism", "byte_ssm")]
-)
+@pytest.mark.parametrize("pair", ["ari byte_attention", "prism byte_contexts", "prism byte_ssm"])
 def test_bundled_learners_are_sealed_for_the_shipped_contests(pair: str, whest_process: Any, tmp_path: Path) -> None:
     """They have more than 100 constants each."""
     name, learner = pair.split()
@@ -153,10 +168,9 @@ def test_python_runs_in_the_worker_where_the_rules_allow_it(tmp_path: Path) -> N
     organise(*words, folder=tmp_path)
     organise("host.do=close", f"output={tmp_path / 'spring'}", folder=tmp_path)
     rows = json.loads((tmp_path / "spring" / "board.json").read_text())["rows"]
-    assert [(row["participant"], row["status"], row["protection"]) for row in rows[:1]] == [
-        ("ada", "ranked", "protected")
-    ]
-    assert (rows[1]["participant"], rows[1]["status"]) == ("eve", "unfinished")
+    assert [(row["participant"], row["status"]) for row in rows] == [("ada", "ranked"), ("eve", "unfinished")]
+    assert rows[0]["protection"] == "protected"
+    assert "FileNotFoundError" in rows[1]["note"] or "PermissionError" in rows[1]["note"]
     assert [str(problem) for problem in verify(tmp_path / "spring")[1]] == []
     published, _ = open_published(tmp_path / "spring")
     assert published is not None
@@ -171,13 +185,16 @@ def test_a_small_prism_contest_with_sealed_learners(tmp_path: Path) -> None:
     context = LearnerContext(wanted.budget, wanted.row_length or 0, wanted.n_bytes or 0, 1)
     put(tmp_path / "inbox", "hk1/one.whest", seal_learner(Uniform(), context), 1)
     put(tmp_path / "inbox", "hk2/one.whest", seal_learner(Bigram(), context), 2)
+    for number, message in enumerate(({}, {"programs": 7}, {"programs": {}, "arrays": {}, "rows_per_step": -1})):
+        put(tmp_path / "inbox", f"eve/{number}.whest", seal_programs(message, [], wanted), 3 + number)
     organise(*words, f"output={tmp_path / 'spring'}", f"inbox={tmp_path / 'inbox'}", folder=tmp_path)
     organise("host.do=close", f"output={tmp_path / 'spring'}", folder=tmp_path)
     assert [str(problem) for problem in verify(tmp_path / "spring")[1]] == []
     rows = json.loads((tmp_path / "spring" / "board.json").read_text())["rows"]
-    assert [row["participant"] for row in rows] == ["hk2", "hk1"]
-    assert sum(row["weight"] for row in rows) == pytest.approx(1)
-    assert all(row["protection"] == "protected" for row in rows)
+    assert [row["participant"] for row in rows] == ["hk2", "hk1", "eve", "eve", "eve"]
+    assert [row["status"] for row in rows[2:]] == ["unfinished"] * 3
+    assert sum(row["weight"] for row in rows[:2]) == pytest.approx(1)
+    assert all(row["protection"] == "protected" for row in rows[:2])
 
 
 @pytest.mark.slow

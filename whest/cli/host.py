@@ -28,6 +28,8 @@ from whest.errors import ConfigError, JobFailedError
 from whest.notation import count
 
 Config = Mapping[str, Any]
+OWN = ("job", "inbox", "output", "host.do", "host.private", "host.entry", "console")
+"""Words that the jobs of a sweep are told otherwise. The others may matter to a run: devices, protections, files."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def host(config: Config, folder: Path, overrides: list[str]) -> None:
         raise ConfigError(f"output={place.public} is no contest: open it first, job=host contest=… output=DIR")
     with hosting(place, config, lambda manifest, secret: try_rules(manifest, secret, config, place)) as open_host:
         if options.do == "take":
-            take(open_host, config, settings)
+            take(open_host, config, settings, overrides)
         elif options.do == "judge":
             judge(open_host, options)
         else:
@@ -78,14 +80,15 @@ def try_rules(manifest: Document, secret: bytes, config: Config, place: Place) -
     build(run_config(manifest, own, secret, 0, dict(config["estimator"])), place.private / "tried")
 
 
-def take(open_host: Host, config: Config, settings: Settings) -> None:
+def take(open_host: Host, config: Config, settings: Settings, overrides: Sequence[str]) -> None:
     if settings.inbox is not None:
         n_new = open_host.take_in(settings.inbox)
         open_host.publish_receipts()
         say(f"taken    {count(n_new, 'new file')} of {settings.inbox}")
     scorer = Scorer(open_host.place, open_host.manifest, config, open_host.secret)
-    words = launcher_words()
-    many = (lambda lines: score_many(open_host.place, lines, words)) if words else None
+    launcher = launcher_words()
+    words = [*launcher, *(word for word in overrides if word.partition("=")[0] not in OWN)]
+    many = (lambda lines: score_many(open_host.place, lines, words)) if launcher else None
     n_scored = open_host.score(scorer, many)
     say(f"scored   {count(n_scored, 'program')}")
 

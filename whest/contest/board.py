@@ -15,11 +15,7 @@ from whest.boards.verdicts import Verdict
 from whest.contest.keys import Document, fingerprint
 from whest.contest.rules import contest_of, policy_of, read_moment
 from whest.contest.scoring import entry_of, run_id
-from whest.document import REPORT
 from whest.page import Block, Code, Column, Page, Section, Table, Text, render
-
-REPORTS = "reports"
-"""The folder of the runs' reports, once the contest is closed."""
 
 
 def contest_board(manifest: Mapping[str, Any], lines: Sequence[Document]) -> Board:
@@ -136,6 +132,6 @@ def contest_page(manifest: Mapping[str, Any], lines: Sequence[Document], board: 
     ]
     check = Code(f"python -m whest job=verify board={folder.name} verify.key={told['fingerprint'][:16]}")
     words = [Text(contest_of(manifest).words)] if contest_of(manifest).words else []
-    note = f"Signed files: {REPORT} of each run is published when the contest is closed."
+    note = "Entries and reports are published when the contest is closed."
     blocks.append(Section("Check it", [*words, Table(["", ""], facts, "the contest"), check], note))
     return replace(page, title=f"{manifest['name']}: {page.title}", blocks=blocks)

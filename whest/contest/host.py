@@ -14,14 +14,14 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from whest import __version__
-from whest.contest.board import REPORTS, board_files
+from whest.contest.board import board_files
 from whest.contest.intake import Arrival, arrivals, read_arrival, received_fields, refusal
 from whest.contest.keys import Document, Key, canonical, need_signatures, open_key, read_secret, sha256
 from whest.contest.log import Log, open_log, read_signed
 from whest.contest.receipts import receipt_files
 from whest.contest.rules import FORMAT, commitment_to, contest_of, refuse_other_rules, rules_of
 from whest.contest.scoring import Scorer, entry_path, next_entry, run_id
-from whest.contest.storage import ENTRIES, KEY, LOCK, MANIFEST, SECRET, SIGNED, Place, keep, tidy
+from whest.contest.storage import ENTRIES, KEY, LOCK, MANIFEST, REPORTS, RUNS, SECRET, SIGNED, Place, keep, tidy
 from whest.document import REPORT
 from whest.errors import ConfigError
 from whest.metering.walk import METER_VERSION
@@ -116,7 +116,7 @@ class Host:
                 _renew(public / ENTRIES / path.name, path.read_bytes())
         for line in self.log.of("scored"):
             for run in line["runs"]:
-                report = private / "runs" / line["entry"] / str(run["number"]) / REPORT
+                report = private / RUNS / line["entry"] / str(run["number"]) / REPORT
                 name = f"{run_id(line['entry'], run['number'])}.json"
                 _renew(public / REPORTS / name, report.read_bytes())
 

@@ -122,6 +122,8 @@ def look_into(content: bytes, contest: Contest, rules: Mapping[str, Any]) -> Doc
         return {**told, "damage": misfit(sealed, contest, rules)}
     except SealedFileError as error:
         return {"damage": printable(str(error))[:400]}
+    except Exception as error:  # whatever a stranger's bytes do to a reader, the host goes on
+        return {"damage": f"it can't be read ({type(error).__name__})"}
 
 
 def misfit(sealed: Sealed, contest: Contest, rules: Mapping[str, Any]) -> str | None:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from whest.contest.board import REPORTS, of_kind
+from whest.contest.board import of_kind
 from whest.contest.keys import Document
 from whest.contest.published import Published
 from whest.contest.rules import run_config, sealed_node
 from whest.contest.scoring import entry_path, run_id
-from whest.contest.storage import ENTRIES
+from whest.contest.storage import ENTRIES, REPORTS
 from whest.document import case_rows
 from whest.errors import ConfigError, UnprotectedError, WhestError
 from whest.tracking.recorded import read_report
@@ -75,8 +75,9 @@ def _again(
     name = run_id(line["entry"], run["number"])
     node = sealed_node(entry_path(published.folder.absolute() / ENTRIES, line), line["estimator"])
     own = {**config, "outputs_dir": str(place / "outputs"), "participant": line["participant"]}
+    rerun_config = run_config(published.manifest, own, secret, run["number"], node)
     try:
-        experiment = build(run_config(published.manifest, own, secret, run["number"], node), place / "run")
+        experiment = build(rerun_config, place / "run")
         report = carry_out(experiment, place / "run")
     except UnprotectedError:
         raise

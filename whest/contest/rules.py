@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -29,7 +29,7 @@ RULES = (
 CLASSES = ("dataset", "truth", "data", "scoring", "leaderboard")
 """Groups that name a class."""
 FILES = ("exam", "text", "validation", "path")
-"""Keys of `data` that name a file of the organiser's: whoever runs a row again types his own."""
+"""Keys of `data` that name a file. The manifest has its sha256; whoever runs an entry types where it is."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,21 @@ def rules_of(config: Mapping[str, Any]) -> Document:
     contest = read_contest(config)
     kept = {name: config[name] for name in RULES if name in config}
     kept["dataset"] = {**kept["dataset"], "seed": None} if "seed" in kept["dataset"] else kept["dataset"]
+    kept["data"] = {key: _digest(key, value) if key in FILES else value for key, value in kept["data"].items()}
     deadline = contest.deadline.astimezone(UTC).isoformat() if contest.deadline else None
     kept["leaderboard"] = {**kept["leaderboard"], "deadline": deadline, "protocol": None, "supersedes": []}
     return {**kept, "contest": {**asdict(contest), "deadline": deadline}}
+
+
+def _digest(key: str, path: Any) -> str | None:
+    """A file by its content: an exam must not change while a contest runs."""
+    if path is None:
+        return None
+    try:
+        with Path(path).open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ConfigError(f"data.{key}={path} can't be read ({error.strerror}): give one file") from None
 
 
 def contest_of(manifest: Mapping[str, Any]) -> Contest:
@@ -142,12 +154,25 @@ def run_config(
         drawn = {"seed": derived_seed(secret, "data"), "n_mlps": contest.n_mlps, "range": None}
         config["dataset"] = {**rules["dataset"], **drawn}
     else:
-        files = {name: own["data"].get(name) for name in FILES if name in rules["data"]}
+        files = {name: _own_file(name, rules["data"][name], own) for name in FILES if name in rules["data"]}
         config["data"] = {**rules["data"], **files, "seed": derived_seed(secret, "data")}
     config |= {"job": "score", "seed": seed, "estimator": estimator, "tags": {}, "name": None, "notes": None}
     config |= {"tracking": {"_target_": "whest.tracking.runs.NoTracking"}, "figures": False, "profile": False}
     config |= {"page": False, "provenance": False, "hypothesis": None, "decision": None}
     return config | {"memory_limit_mb": contest.memory_limit_mb}
+
+
+def _own_file(key: str, digest: str | None, own: Mapping[str, Any]) -> str | None:
+    """The file that the rules name by its sha256, from the words of this command."""
+    if digest is None:
+        return None
+    path = own["data"].get(key)
+    if path is None or _digest(key, path) != digest:
+        choice = "files" if key == "path" else "exam"
+        raise ConfigError(
+            f"data.{key}={path} is not the contest's file with sha256 {digest[:16]}…: add data={choice} data.{key}=FILE"
+        )
+    return str(path)
 
 
 def _isolation(told: Mapping[str, Any], own: Mapping[str, Any]) -> Document:

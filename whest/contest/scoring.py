@@ -66,15 +66,18 @@ class Scorer:
         """Run an entry once. Why it has no score; None if it has one. What is no fault of the entry's is raised."""
         from whest.experiment import build, run
 
+        own = {**self.config, "outputs_dir": str(self.place.private), "participant": line["participant"]}
+        config = run_config(self.manifest, own, self.secret, number, {})
         try:
             with self._file(line) as path:
                 node = sealed_node(path, line["estimator"])
-                own = {**self.config, "outputs_dir": str(self.place.private), "participant": line["participant"]}
-                report = run(build(run_config(self.manifest, own, self.secret, number, node), folder), folder)
-        except UnprotectedError:
+                report = run(build({**config, "estimator": node}, folder), folder)
+        except (UnprotectedError, OSError, MemoryError):
             raise
         except WhestError as error:
             return _short(str(error))
+        except Exception as error:  # a program that breaks a reader must not stop the contest of all others
+            return _short(f"it can't be run ({type(error).__name__}: {error})")
         if report.meta.status == "interrupted":
             raise KeyboardInterrupt
         return None if report.problem is None else _short(report.problem)

@@ -1,6 +1,7 @@
 """The two folders of a contest, and writes that survive a crash at any moment."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from whest.files import write_atomically
 MANIFEST, LOG, HEAD, SIGNED = "contest.json", "log.jsonl", "head.json", "board.signed.json"
 BOARD = ("board.json", "board.csv", "board.html")
 """The files of the board, which SIGNED signs."""
-RECEIPTS, ENTRIES = "receipts", "entries"
-"""Folders: a signed receipt per entry; the entries themselves, once the contest is closed."""
+RECEIPTS, ENTRIES, REPORTS = "receipts", "entries", "reports"
+"""Folders: a signed receipt per entry; entries and the reports of their runs, once the contest is closed."""
+UNFINISHED = re.compile(r"\.(contest|head|board|\d{6})[\w.-]*\.(json|csv|html|whest|py)\.\w{8}")
+"""Files that were being written."""
 KEY, SECRET, LOCK, RUNS = "key", "secret", "lock", "runs"
 """In the private folder."""
 
@@ -66,9 +69,10 @@ def _write_secret(path: Path, content: bytes, mode: int) -> None:
 
 def tidy(place: Place) -> None:
     """Remove what a killed process left: files that were being written. The folder's lock is held."""
-    for folder in (place.public, *(path for path in place.public.glob("*") if path.is_dir()), place.private):
+    inner = [place.public / name for name in (RECEIPTS, ENTRIES, REPORTS)]
+    for folder in (place.public, *inner, place.private / ENTRIES):
         for path in folder.glob(".*"):
-            if path.is_file():
+            if UNFINISHED.fullmatch(path.name) and path.is_file():
                 path.unlink()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from whest.contest.board import REPORTS, board_files, of_kind
+from whest.contest.board import board_files, of_kind
 from whest.contest.intake import refusal
 from whest.contest.keys import fingerprint, is_signed, sha256
 from whest.contest.log import DamagedError, read_head, read_signed, refuse_lost
@@ -17,7 +17,7 @@ from whest.contest.published import Found, Problem, Published, content_of, open_
 from whest.contest.receipts import receipt_files
 from whest.contest.rules import commitment_to, contest_of, derived_seed
 from whest.contest.scoring import FACTS, entry_path, run_facts, run_id
-from whest.contest.storage import BOARD, ENTRIES, HEAD, LOG, MANIFEST, RECEIPTS, SIGNED
+from whest.contest.storage import BOARD, ENTRIES, HEAD, LOG, MANIFEST, RECEIPTS, REPORTS, SIGNED
 from whest.errors import WhestError
 from whest.files import LARGEST_SEALED
 from whest.tracking.recorded import LARGEST_REPORT, read_report
@@ -135,7 +135,8 @@ def check_secret(published: Published) -> Found:
     if (first["commitment"], first["public_key"]) != (told["commitment"], told["public_key"]):
         yield Problem(f"{LOG}, line 0", f"its commitment or key is not that of {MANIFEST}")
     if published.secret is not None and commitment_to(published.secret) != told["commitment"]:
-        yield Problem(f"{LOG}, line {published.lines[-1]['n']}", "the revealed secret is not the one committed to")
+        line = of_kind(published.lines, "closed")[-1]["n"]
+        yield Problem(f"{LOG}, line {line}", "the revealed secret is not the one committed to")
 
 
 def check_entries(published: Published) -> Found:
