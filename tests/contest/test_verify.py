@@ -87,6 +87,21 @@ def test_one_byte_that_was_changed_is_named(contest: Path, tmp_path: Path, name:
     assert problems(place) == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [MANIFEST, LOG, HEAD, SIGNED, "receipts/000001.json", "board.csv"])
+def test_each_single_byte_that_was_changed_is_named(contest: Path, tmp_path: Path, name: str) -> None:
+    place = tmp_path / "spring"
+    shutil.copytree(contest, place)
+    content = (place / name).read_bytes()
+    for at in range(len(content)):
+        flipped(place / name, at)
+        found = problems(place)
+        expected = f"{LOG}, line {content[:at].count(10)}" if name == LOG else name
+        assert found, at
+        assert found[0].startswith(expected), (at, found)
+        (place / name).write_bytes(content)
+
+
 @pytest.mark.parametrize("name", [*FILES, *AFTER])
 def test_a_file_that_is_gone_is_named(contest: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(contest, tmp_path / "spring")
