@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import whest
-from tests.support.contests import RULES, START_S, copied, put, sealed, sealed_constant
+from tests.support.contests import RULES, START_S, copied, organise, put, sealed, sealed_constant
 from tests.support.sealing import context_of, seal_estimator
 from whest.contest import host as hosts
 from whest.contest import log as logs
@@ -184,6 +184,13 @@ def test_other_rules_than_those_published_are_refused(config: dict[str, Any], tm
     without = {name: value for name, value in config.items() if name != "contest"}
     with opened(tmp_path / "spring", without) as host:
         assert host.manifest["rules"]["budget"] == 1e6
+
+
+def test_rules_that_cannot_be_used_leave_nothing(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    with pytest.raises(ConfigError, match=r"truth\.n_samples"):
+        organise(*RULES, "truth.n_samples=-1", f"output={tmp_path / 'here' / 'spring'}", folder=tmp_path)
+    assert list((tmp_path / "here").iterdir()) == []
 
 
 def test_the_secret_of_another_contest_is_refused(config: dict[str, Any], tmp_path: Path) -> None:

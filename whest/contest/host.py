@@ -4,6 +4,7 @@ The log alone says what happened. Receipts, head and board follow from it and ar
 """
 
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -133,6 +134,7 @@ def hosting(place: Place, config: Mapping[str, Any], prepare: Callable[[Document
     need_signatures()
     is_new = not place.is_open
     rules = rules_of(config) if is_new else None
+    is_first = not place.private.exists()
     place.private.mkdir(parents=True, exist_ok=True, mode=0o700)
     lock = FileLock(place.private / LOCK)
     try:
@@ -149,7 +151,12 @@ def hosting(place: Place, config: Mapping[str, Any], prepare: Callable[[Document
             refuse_other_rules(manifest, config)
         else:
             manifest = _new_manifest(rules or rules_of(config), key, secret)
-            prepare(manifest, secret)
+            try:
+                prepare(manifest, secret)
+            except BaseException:
+                if is_first:  # rules that can't be used leave nothing
+                    shutil.rmtree(place.private)
+                raise
             open_contest(place, manifest, log)
         yield Host(place, key, secret, manifest, log)
     finally:
