@@ -28,6 +28,7 @@ Status = Literal[
     "preliminary",
     "reviewed",
     "late",
+    "refused",
     "legacy",
     "unfinished",
     "reference",

@@ -31,6 +31,7 @@ TONES: dict[Status, Tone] = {
     "preliminary": "warn",
     "provisional": "warn",
     "late": "warn",
+    "refused": "warn",
     "invalid": "bad",
     "disqualified": "bad",
     "tampered": "bad",

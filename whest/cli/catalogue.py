@@ -27,6 +27,7 @@ LISTED = (
     "tracking",
     "leaderboard",
     "experiment",
+    "contest",
     "debug",
     "hydra/launcher",
 )

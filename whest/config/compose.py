@@ -95,6 +95,12 @@ def recompose(overrides: Sequence[str]) -> dict[str, Any]:
         HydraConfig.instance().cfg = before
 
 
+def launcher_words() -> list[str]:
+    """The words that chose a launcher for sweeps; none if jobs run one after the other."""
+    typed = HydraConfig.get().overrides.hydra if HydraConfig.initialized() else []
+    return [word for word in typed if word.lstrip("+").startswith(("hydra/launcher", "hydra.launcher"))]
+
+
 def typed_words() -> list[str]:
     """The overrides of the config in force: what the operator typed."""
     return list(HydraConfig.get().overrides.task) if HydraConfig.initialized() else []

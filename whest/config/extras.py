@@ -23,6 +23,7 @@ EXTRAS = {
         "optuna", "job=tune searches for knobs (Optuna 4; not beside the extra optuna, whose plug-in stops at 2)"
     ),
     "hub": Extra("huggingface_hub", "dataset=hub reads published datasets"),
+    "contest": Extra("cryptography", "job=host and job=verify sign and check a contest's board"),
     "postgres": Extra("psycopg", "tracking.uri=postgresql://… keeps the runs in PostgreSQL"),
 }
 

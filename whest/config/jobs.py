@@ -43,5 +43,7 @@ JOBS = {
     "explain": Job("whest.cli.explain:explain", "where an estimator's error comes from", keeps_folder=True),
     "profile": Job("whest.cli.profile:profile", "where seconds and FLOPs go on this machine", keeps_folder=True),
     "tune": Job("whest.cli.tune:tune", "search an estimator's knobs, and confirm the best", keeps_folder=True),
+    "host": Job("whest.cli.host:host", "a contest: take sealed programs in, score them, sign the board"),
+    "verify": Job("whest.cli.verify:verify", "check a contest's board; rerun=… runs rows of it again"),
     "doctor": Job("whest.cli.doctor:examine", "is this installation all right"),
 }

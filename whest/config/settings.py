@@ -29,6 +29,9 @@ NODES = (
     "watch",
     "explain",
     "tune",
+    "contest",
+    "host",
+    "verify",
     "report",
     "hydra",
 )
@@ -95,6 +98,9 @@ class Settings:
     mlp: str | int | None
     against: Annotated[str, Field(min_length=1)] | None
     default_split: str | None
+    inbox: Path | None
+    board: Path | None
+    rerun: str | int | None
     port: Annotated[int, Field(ge=1, le=65535)]
 
     @property

@@ -14,8 +14,11 @@ VALUED_FLAGS = frozenset(
 )
 """Flags whose value is a word of its own."""
 
-OWN_NODES = ("leaderboard", "bake", "compare", "plot", "judge", "reproduce", "runs", "seal", "watch", "explain", "tune")
+OWN_NODES = tuple("leaderboard bake compare plot judge reproduce runs seal watch explain tune host verify".split())
 """Nodes of the config that only the job of the same name reads."""
+
+ALSO_READ = {("leaderboard", "host")}
+"""Nodes and other jobs that read them: a contest has a board."""
 
 FREE_TEXT = ("name", "notes", "hypothesis", "decision")
 """Keys whose value is a sentence."""
@@ -108,5 +111,5 @@ def refuse_idle(job: str, words: Sequence[str]) -> None:
     """A word of another job's node would have no effect: say which job reads it."""
     for word in words:
         node = word.lstrip("+~").partition("=")[0].partition(".")[0]
-        if node in OWN_NODES and node != job:
+        if node in OWN_NODES and node != job and (node, job) not in ALSO_READ:
             raise ConfigError(f"{word} has no effect on job={job}: add job={node}, python -m whest {node} {word} …")

@@ -14,6 +14,7 @@ from whest.isolation.messages import Traced as Programs
 from whest.isolation.messages import WorkerFailedError
 from whest.isolation.process import Worker
 from whest.isolation.vocabulary import FORMAT as PROGRAM_FORMAT
+from whest.isolation.wire import PROGRAM
 from whest.learner.size import LARGEST_WRITTEN
 from whest.metering.walk import METER_VERSION
 from whest.sealed.container import Versions
@@ -70,7 +71,7 @@ def trace_in_worker(order: Order) -> Programs:
     with closing(Worker(order.role, world)) as worker:
         try:
             worker.wait_until_ready()
-            reply, arrays = worker.ask({"do": "trace"}, timeout_s=world.limits.setup_timeout_s, largest_arrays=most)
+            reply, arrays = worker.ask({"do": "trace"}, (), world.limits.setup_timeout_s, most, PROGRAM.arrays)
         except WorkerFailedError as error:
             limit = f" (setup_timeout_s={world.limits.setup_timeout_s:g})" if error.is_timeout else ""
             raise JobFailedError(f"it can't be traced for {purpose}: {error.failure.message}{limit}") from None
