@@ -57,7 +57,12 @@ def tries(width: int, is_lean: bool) -> dict[str, Answer]:
     }
     if is_lean:
         found["+ thinned"] = chain(replace(whole, radial=RADIAL), TERMS, LeanSources(Thinning(width, THINNED)))
+    found["all of these but spread"] = chain(replace(unspread, radial=RADIAL), TERMS, _last(third, width))
     return found
+
+
+def _last(third: Third, width: int) -> Third:
+    return LeanSources(Thinning(width, THINNED)) if isinstance(third, LeanSources) else third
 
 
 def main() -> None:
@@ -66,12 +71,16 @@ def main() -> None:
     nets = networks(width, depth, SEED, number, FastTruth(2, standard_error=target))
     for is_lean in (False, True) if width <= 256 else (True,):
         kind = "lean" if is_lean else "full"
-        print(f"| {kind} sources, {width}x{depth}, {number} networks | raw MSE | paired change |\n|---|---|---|")
+        print(f"| {kind} sources, {width}x{depth}, {number} networks | raw MSE | paired change | from the row above |")
+        print("|---|---|---|---|")
         first: np.ndarray | None = None
+        above: np.ndarray | None = None
         for label, answer in tries(width, is_lean).items():
             errors = np.array([net.error(np.asarray(answer(net.weights))[-1]) for net in nets])
-            first = errors if first is None else first
-            print(f"| {label} | {plus_minus(errors)} | {plus_minus((errors - first) / first.mean())} |", flush=True)
+            first, above = (errors if x is None else x for x in (first, above))
+            changes = (plus_minus((errors - x) / x.mean()) for x in (first, above))
+            print(f"| {label} | {plus_minus(errors)} | {' | '.join(changes)} |", flush=True)
+            above = errors
 
 
 if __name__ == "__main__":
