@@ -28,7 +28,6 @@ from estimators.parts.strassen import Product, Strassen
 from estimators.parts.wick import Vector
 from whest.estimator import MLPView
 
-
 MEAN_SQUARE = 2
 """E[G_ii]: the mean square norm of a neuron's weights."""
 
