@@ -18,9 +18,9 @@ from training import networks, plus_minus
 
 from estimators.matrix_core import CORE_SHRINK, RADIAL, TERMS, THINNED, MatrixCore
 from estimators.parts.cumulant_chain import propagate
-from estimators.parts.cumulants import Relu, Square, Terms
+from estimators.parts.cumulants import Terms
 from estimators.parts.lean_sources import LeanSources
-from estimators.parts.sources import Feed, Sources, Third
+from estimators.parts.sources import Sources, Third
 from estimators.parts.strassen import Strassen
 from estimators.parts.thinning import Thinning
 from whest.truth.fast import FastTruth
@@ -30,14 +30,6 @@ PLAIN = TERMS._replace(gates=None, legs=None)
 Answer = Callable[[Float[np.ndarray, "depth width width"]], Float[Array, "depth width"]]
 
 
-class Unspread(MatrixCore):
-    """A matrix core whose likeness to the covariance adds nothing to κ₃."""
-
-    def feed(self, relu: Relu, gram: Square, covariance: Square | None) -> Feed | None:
-        feed = super().feed(relu, gram, covariance)
-        return None if feed is None else feed._replace(spread=None)
-
-
 def chain(core: MatrixCore, terms: Terms, third: Third) -> Answer:
     return jax.jit(lambda w: propagate(w, core, terms, core.radial, Strassen(0), third))
 
@@ -45,19 +37,19 @@ def chain(core: MatrixCore, terms: Terms, third: Third) -> Answer:
 def tries(width: int, is_lean: bool) -> dict[str, Answer]:
     """The plain expansion on the sphere, then one correction after the other."""
     scale = 1 - CORE_SHRINK / width
-    unspread = Unspread(scale, not is_lean, 1)
-    whole = MatrixCore(scale, not is_lean, 1)
+    sphere = MatrixCore(scale, not is_lean, 1)
+    whole = replace(sphere, radial=RADIAL)
     third: Third = LeanSources() if is_lean else Sources()
     found = {
-        "plain": chain(unspread, PLAIN, third),
-        "+ legs": chain(unspread, PLAIN._replace(legs=1), third),
-        "+ gates": chain(unspread, TERMS, third),
-        "+ spread": chain(whole, TERMS, third),
-        f"+ radius to the power {RADIAL}": chain(replace(whole, radial=RADIAL), TERMS, third),
+        "plain": chain(sphere, PLAIN, third),
+        "+ legs": chain(sphere, PLAIN._replace(legs=1), third),
+        "+ gates": chain(sphere, TERMS, third),
+        f"+ radius to the power {RADIAL}": chain(whole, TERMS, third),
     }
     if is_lean:
-        found["+ thinned"] = chain(replace(whole, radial=RADIAL), TERMS, LeanSources(Thinning(width, THINNED)))
-    return found
+        third = LeanSources(Thinning(width, THINNED))
+        found["+ thinned"] = chain(whole, TERMS, third)
+    return found | {"+ spread (not adopted)": chain(replace(whole, spread=True), TERMS, third)}
 
 
 def main() -> None:
@@ -66,12 +58,16 @@ def main() -> None:
     nets = networks(width, depth, SEED, number, FastTruth(2, standard_error=target))
     for is_lean in (False, True) if width <= 256 else (True,):
         kind = "lean" if is_lean else "full"
-        print(f"| {kind} sources, {width}x{depth}, {number} networks | raw MSE | paired change |\n|---|---|---|")
+        print(f"| {kind} sources, {width}x{depth}, {number} networks | raw MSE | paired change | from the row above |")
+        print("|---|---|---|---|")
         first: np.ndarray | None = None
+        above: np.ndarray | None = None
         for label, answer in tries(width, is_lean).items():
             errors = np.array([net.error(np.asarray(answer(net.weights))[-1]) for net in nets])
-            first = errors if first is None else first
-            print(f"| {label} | {plus_minus(errors)} | {plus_minus((errors - first) / first.mean())} |", flush=True)
+            first, above = (errors if x is None else x for x in (first, above))
+            changes = (plus_minus((errors - x) / x.mean()) for x in (first, above))
+            print(f"| {label} | {plus_minus(errors)} | {' | '.join(changes)} |", flush=True)
+            above = errors
 
 
 if __name__ == "__main__":

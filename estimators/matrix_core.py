@@ -11,10 +11,10 @@ With e_i, f_i the mean first and second derivatives of h_i² − 2m_i h_i, off t
            + [w(2,1)_j Φ_k S_jk·Σ_i e_i S_ij + (j ↔ k)],
 where the first two κ are those of the activations and the others those of the pre-activations. The covariances have
 every term of order n^(−3/2) except those with κ_iii² (`TERMS`). κ₄ also adds to κ₃:
-κ_ijk += ½w(2,1)_i Φ_jΦ_k κ_iijk + two like it, of which D_ii G_jk + G_ii·(mean(B_ll)·G_jk + λ·S_jk) is kept: off its
-diagonal B is nearly λ times the covariance (`spread`). The legs of a new source have their terms of the next order, and
-slopes and bends their neuron's κ_iii and κ_iiii (`Terms.legs`, `Terms.gates`). Two numbers are fitted: the scale of the
-diagonal, 1 − `core_shrink`/n, and `radial`.
+κ_ijk += ½w(2,1)_i Φ_jΦ_k κ_iijk + two like it, of which (D_ii + mean(B_ll)·G_ii)·G_jk is kept. (`spread` adds
+λ·G_ii S_jk, since off its diagonal B is nearly λ times the covariance. That is no better.) The legs of a new source
+have their terms of the next order, and slopes and bends their neuron's κ_iii and κ_iiii (`Terms.legs`, `Terms.gates`).
+Two numbers are fitted: the scale of the diagonal, 1 − `core_shrink`/n, and `radial`.
 
 Cost: that of `third_cumulant` and 4 products of 2·width³ FLOPs per hidden layer. `third_in_core`, the sum with κ_ijk,
 adds 2 products per source and layer. Lean sources save a third of the whole cost. It wins where `third_cumulant` wins,
@@ -61,6 +61,7 @@ class MatrixCore:
     radial: float
     b: Square | None = None
     """None for the input, Gaussian or on the sphere."""
+    spread: bool = False
 
     with_k31: ClassVar[bool] = True
 
@@ -91,6 +92,8 @@ class MatrixCore:
         curved = jnp.diagonal(relu.inputs.fourth.core) + jnp.mean(jnp.diagonal(self.b)) * squares
         v, gated = 0.25 * relu.bend * curved, outer(slope, slope) * gram
         slices = (2 * v[:, None] * gated + outer(slope * slope * squares, v)) / 3
+        if not self.spread:
+            return Feed(v, slices)
         return Feed(v, slices, Spread(relu.bend * squares * (likeness(self.b, covariance) / 12), slope))
 
     def after(self, relu: Relu, third: Third, gram: Square, product: Product) -> "MatrixCore":
@@ -138,6 +141,8 @@ class MatrixCoreProp:
     """Leave neurons with |μ| beyond so many σ out of lean sources (see `thinning`). None: keep all."""
     shared: bool
     """Whether old lean sources share bases (see `tiers`)."""
+    spread: bool = False
+    """Whether B's likeness to the covariance adds to κ₃ (see `parts.spread`)."""
 
     name: ClassVar[str] = "matrix_core"
 
@@ -155,7 +160,7 @@ class MatrixCoreProp:
         width, is_lean = weights.shape[1], self.sources == "lean"
         in_core = not is_lean if self.third_in_core is None else self.third_in_core
         levels = (6 if is_lean else 2) if self.strassen_levels is None else self.strassen_levels
-        core = MatrixCore(1 - self.core_shrink / width, in_core, self.radial)
+        core = MatrixCore(1 - self.core_shrink / width, in_core, self.radial, spread=self.spread)
         thinning = None if self.thinned is None or not is_lean else Thinning(width, self.thinned)
         third: Third = LeanSources(thinning) if is_lean else Sources()
         if isinstance(third, LeanSources) and self.shared:

@@ -28,6 +28,7 @@ class DenseMatrixCore(Dense):
     """κ₃ with n³ entries and κ₄ with n⁴, the latter rebuilt from B at every layer."""
 
     radial_power: float = 1.0
+    spread: bool = False
     original: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
     """The layer's Wick numbers before `gated`."""
 
@@ -54,7 +55,8 @@ class DenseMatrixCore(Dense):
             mean, c, k3, fourth = self.cumulants(number, s, z3, m, q)
             if b is not None:
                 self.add_feed(k3, number, w @ b @ w.T, gram, np.diag(b).mean())
-                self.add_spread(k3, number, self.legs(number, s, z3), gram, self.likeness(b, before))
+                if self.spread:
+                    self.add_spread(k3, number, self.legs(number, s, z3), gram, self.likeness(b, before))
             start = -6 * self.radial_power / (n + 2) * gram
             b = self.matrix(number, s, z3, m, q, fourth, gram, start if b is None else w @ b @ w.T)
             rows.append(mean * self.radial(n, 1))
@@ -144,18 +146,22 @@ class DenseMatrixCore(Dense):
         return b
 
 
-@pytest.mark.parametrize(("radial", "width", "depth"), [(2, 8, 4), (1, 8, 4), (0, 8, 3), (2, 5, 2), (2, 16, 3)])
-def test_equals_the_dense_chain(radial: int, width: int, depth: int) -> None:
+@pytest.mark.parametrize(
+    ("radial", "width", "depth", "spread"),
+    [(2, 8, 4, False), (2, 8, 4, True), (1, 8, 4, True), (0, 8, 3, False), (2, 5, 2, False), (2, 16, 3, False)],
+)
+def test_equals_the_dense_chain(radial: int, width: int, depth: int, spread: bool) -> None:
     weights = draw(80, width, depth).weights
-    expected, _, _ = DenseMatrixCore(True, radial > 0, radial).run(weights)
-    found = in_double(MatrixCoreProp(radial, SHRINK, "full", True, 0, None, False).means, weights)
+    expected, _, _ = DenseMatrixCore(True, radial > 0, radial, spread=spread).run(weights)
+    found = in_double(MatrixCoreProp(radial, SHRINK, "full", True, 0, None, False, spread).means, weights)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 def test_lean_sources_keep_all_where_their_rank_allows_it() -> None:
     """At a width below the rank nothing is left out of the means, the slices or the contraction."""
     weights = draw(81, 8, 4).weights
-    full, lean = (in_double(MatrixCoreProp(2, SHRINK, form, True, 0, None, False).means, weights) for form in FORMS)
+    methods = [MatrixCoreProp(2, SHRINK, form, True, 0, None, False, spread=True) for form in FORMS]
+    full, lean = (in_double(method.means, weights) for method in methods)
     np.testing.assert_allclose(lean, full, rtol=1e-8)
 
 

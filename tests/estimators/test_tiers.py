@@ -27,7 +27,7 @@ def chain(
 ) -> Callable[..., jax.Array]:
     young = LeanSources(None if beyond is None else Thinning(width, beyond))
     third: Third = young if plan is None else TieredSources(plan, young)
-    return lambda w: propagate(w, MatrixCore(1 - 2 / width, in_core, 2), TERMS, 2, PRODUCT, third)
+    return lambda w: propagate(w, MatrixCore(1 - 2 / width, in_core, 2, spread=True), TERMS, 2, PRODUCT, third)
 
 
 @pytest.mark.parametrize("beyond", [None, 1.5])

@@ -29,7 +29,7 @@ class Dense:
             w = stored.T
             mean, s = w @ mean, w @ c @ w.T
             z3 = np.einsum("ia,jb,kc,abc->ijk", w, w, w, k3, optimize=True)
-            z4 = np.einsum("ia,jb,kc,ld,abcd->ijkl", w, w, w, w, k4, optimize=True)
+            z4 = self.carried(w, k4)
             number = self.numbers(mean, np.maximum(np.diag(s), 1e-10))
             m, q = self.moments(number, s, z3, z4)
             if index == depth - 1:
@@ -43,6 +43,10 @@ class Dense:
             thirds.append(k3)
             fourths.append(k4)
         return np.stack(rows), thirds, fourths
+
+    def carried(self, w: np.ndarray, k4: np.ndarray) -> np.ndarray:
+        """κ₄ of W·h."""
+        return np.einsum("ia,jb,kc,ld,abcd->ijkl", w, w, w, w, k4, optimize=True)
 
     def turned(self, m: dict, q: dict) -> tuple[dict, dict]:
         """Moments and covariances of powers as they are on the sphere."""
