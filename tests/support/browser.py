@@ -109,7 +109,7 @@ class Visit:
         pytest.fail(f"never true: {expression}")
 
     def overflows(self) -> bool:
-        """Whether the page is wider than its window. After a change of width the charts are drawn anew, a little later."""
+        """Whether the page stays wider than its window: after a change of width the charts are drawn anew."""
         for _ in range(50):
             if not self.page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"):
                 return False
