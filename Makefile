@@ -58,6 +58,7 @@ system-deps: $(STAMP)  ## install what the slow tests need of Debian: Chromium, 
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 
 screenshots: $(STAMP)  ## make the pictures of pages in docs/ anew, in a real browser
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
 	WHEST_SCREENSHOTS=docs $(BIN)/python -m pytest -m slow tests/page tests/boards tests/gallery
 
 bench: $(STAMP)  ## regenerate the README's figures

@@ -3,14 +3,16 @@
 import base64
 import hashlib
 import math
+import os
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from whest import __version__
@@ -218,6 +220,7 @@ def _environment() -> Environment:
         finalize=clean,
         trim_blocks=True,
         lstrip_blocks=True,
+        bytecode_cache=_compiled_templates(),
     )
     environment.filters |= {"anchor": anchor, "table": table_cells, "groups": group_charts, "bars": bar_widths}
     environment.filters |= {"intervals": interval_places, "link": safe_href}
@@ -225,3 +228,15 @@ def _environment() -> Environment:
     environment.filters["chart_json"] = lambda chart: Markup(chart_json(chart))
     environment.filters["grid_json"] = lambda grid: Markup(grid_json(grid))
     return environment
+
+
+def _compiled_templates() -> FileSystemBytecodeCache | None:
+    """Templates are compiled once and kept beside their source, as Python keeps modules; None where it couldn't."""
+    folder = TEMPLATES / "__pycache__"
+    if sys.dont_write_bytecode:
+        return None
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError:
+        return None
+    return FileSystemBytecodeCache(str(folder)) if os.access(folder, os.W_OK) else None

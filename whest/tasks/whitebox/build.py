@@ -13,8 +13,6 @@ from whest.estimator.spec import estimator_spec
 from whest.isolation.choose import Isolation
 from whest.limits import Limits, WorkerLimits
 from whest.metering.lists import DEFAULT
-from whest.sealed.purpose import Purpose
-from whest.sealed.sealed import sealed_programs
 from whest.tasks.whitebox.task import Whitebox
 from whest.truth.cache import TruthCache
 from whest.truth.truth import refuse_idle_truth, refuse_two_aims
@@ -45,7 +43,13 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
             )
     isolation = build_target(Isolation, config["isolation"], "isolation")
     isolation.refuse_unfit(estimator)
-    purpose = Purpose("whitebox", int(settings.budget), width=dataset.width, depth=dataset.depth)
+    sealed = None
+    if estimator.is_sealed:
+        from whest.sealed.purpose import Purpose
+        from whest.sealed.sealed import sealed_programs  # the reader of such files is not for every run
+
+        purpose = Purpose("whitebox", int(settings.budget), width=dataset.width, depth=dataset.depth)
+        sealed = sealed_programs(estimator, purpose)
     refuse_unfit_prices(settings.meter, estimator.mode)
     if settings.memory_limit_mb is not None and not isolation.is_process(estimator):
         raise ConfigError(
@@ -77,7 +81,7 @@ def build_task(config: Node, settings: Settings, folder: Path, overrides: Sequen
         worker_limits=WorkerLimits(settings.wall_time_limit_s, settings.setup_timeout_s, settings.memory_limit_mb),
         cache=TruthCache(settings.outputs / "cache" / "truth"),
         outputs=settings.outputs,
-        sealed=sealed_programs(estimator, purpose),
+        sealed=sealed,
         prices=settings.meter,
     )
 
