@@ -2,7 +2,7 @@
 
     python benchmarks/cheaper.py                   # two networks of no suite: the change of the answer
     python benchmarks/cheaper.py suite             # the error on phase2's suite, without the truth's noise
-    python benchmarks/cheaper.py spread            # with the spread, which thinning damages
+    python benchmarks/cheaper.py spread            # with the spread, which is off by default
     python benchmarks/cheaper.py 2.5 2.5:5@384:8@224    # some choices: thinned beyond 2.5 σ; tiers by age and columns
 
 The change needs no truth: it is the mean square difference from the first choice, by default the chain with all neurons

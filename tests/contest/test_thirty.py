@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,7 @@ from typing import Any
 import jax.numpy as jnp
 import pytest
 
-from tests.support.contests import RULES, SHAPE, copied, put, sealed, sealed_constant
+from tests.support.contests import RULES, SHAPE, copied, fix_secret, put, sealed, sealed_constant
 from tests.support.sealing import context_of, parts_of, seal_estimator, seal_function, seal_programs, with_header
 from whest.contest.verify import verify
 from whest.sealed.container import pack, read_file
@@ -118,7 +117,7 @@ def kill_at(process: subprocess.Popen[str], log: Path, n_lines: int) -> None:
 @pytest.mark.slow
 def test_a_contest_that_was_killed_ten_times_has_the_same_board(tmp_path: Path, command: Any) -> None:
     fill(tmp_path / "inbox")
-    finish(command(tmp_path / "start", *WORDS, "inbox=null"))
+    finish(command(fix_secret(tmp_path / "start"), *WORDS, "inbox=null"))
     calm, killed = (copied(tmp_path / "start", tmp_path / name / "spring") for name in ("calm", "killed"))
     finish(command(calm))
     for n_lines in KILLS:
@@ -143,7 +142,6 @@ def test_a_contest_that_was_killed_ten_times_has_the_same_board(tmp_path: Path, 
         assert [line["kind"] for line in lines].count("received") == 30
         scored = [line["entry"] for line in lines if line["kind"] == "scored"]
         assert len(scored) == len(set(scored)) == 30 - 3 - 2 - 4 - 2
-    shutil.rmtree(tmp_path / "calm.private", ignore_errors=True)
 
 
 @pytest.mark.slow

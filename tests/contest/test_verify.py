@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import whest
-from tests.support.contests import RULES, copied, flipped, organise, put, sealed, sealed_constant
+from tests.support.contests import RULES, copied, fix_secret, flipped, organise, put, sealed, sealed_constant
 from whest.contest.keys import Key, canonical, fingerprint, read_secret, sha256
 from whest.contest.log import line_of, read_lines
 from whest.contest.published import open_published
@@ -26,7 +26,7 @@ def contest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     put(inbox, "ada/one.whest", sealed("mean_prop"), 1)
     put(inbox, "bob/one.whest", sealed_constant(0.5), 2)
     put(inbox, "eve/one.whest", b"hostile", 3)
-    organise(*RULES, f"output={folder / 'spring'}", f"inbox={inbox}", folder=folder)
+    organise(*RULES, f"output={fix_secret(folder / 'spring')}", f"inbox={inbox}", folder=folder)
     copied(folder / "spring", folder / "open")
     organise(f"output={folder / 'spring'}", "host.do=close", folder=folder)
     return folder / "spring"

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import jax.numpy as jnp
 import whest
 from tests.support.sealing import context_of, seal_estimator, seal_function
 from whest.cli.host import host
+from whest.contest.storage import SECRET, keep
 
 SHAPE = (8, 2, 10**6)
 RULES = (
@@ -50,6 +50,12 @@ def put(inbox: Path, name: str, content: bytes, second: int) -> Path:
     return path
 
 
+def fix_secret(contest: Path) -> Path:
+    """A contest that is not open yet, whose secret is the same in every test: who wins is then no matter of luck."""
+    keep(contest.with_name(f"{contest.name}.private") / SECRET, bytes(range(32)).hex().encode(), mode=0o600)
+    return contest
+
+
 def organise(*words: str, folder: Path) -> None:
     """`job=host …` in this process."""
     typed = ["job=host", *words, f"outputs_dir={folder / 'outputs'}"]
@@ -70,6 +76,3 @@ def flipped(path: Path, place: int) -> None:
     content = bytearray(path.read_bytes())
     content[place % len(content)] ^= 1
     path.write_bytes(content)
-
-
-Maker = Callable[[], bytes]

@@ -13,6 +13,7 @@ from whest.config.build import build_target
 from whest.errors import ConfigError
 from whest.mlp import MLP
 from whest.truth.fast import FastTruth
+from whest.truth.mixed import MixedTruth
 from whest.truth.plain import Moments, PlainTruth, rows_per_chunk
 from whest.truth.reference import ReferenceTruth
 from whest.truth.truth import Truth, TruthSampler, expected_samples
@@ -29,7 +30,7 @@ def first_layer_variances(mlp: MLP) -> np.ndarray:
 
 
 class TestContract(SamplerContract):
-    subjects = {"plain": PlainTruth, "reference": ReferenceTruth, "fast": FastTruth}
+    subjects = {"plain": PlainTruth, "reference": ReferenceTruth, "fast": FastTruth, "mixed": MixedTruth}
 
 
 def test_every_shipped_sampler_is_a_subject() -> None:
