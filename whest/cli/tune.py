@@ -7,6 +7,7 @@ command goes on where it was stopped, to the same trials: the sampler's seed fol
 import fcntl
 import hashlib
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -249,7 +250,7 @@ def import_optuna() -> Any:
             f"{needs}. Installed is {optuna.__version__}, which the plug-in of hydra/sweeper=tune wants: the two can't "
             "share an environment"
         )
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.set_verbosity(logging.WARNING)
     return optuna
 
 
