@@ -64,6 +64,46 @@ def test_pointer_and_keys_say_what_a_neuron_is(chromium: Any, tmp_path: Path) ->
     assert seen.complaints == []
 
 
+def test_a_wide_layer_can_be_zoomed_and_moved(chromium: Any, tmp_path: Path) -> None:
+    seen = visit(chromium, tmp_path, network(64, 4))
+    closer, wider, slider = (
+        seen.page.get_by_role(role, name=name)
+        for role, name in (("button", "Zoom in"), ("button", "Zoom out"), ("slider", "First neuron shown"))
+    )
+    field, tip = seen.page.locator(".field").first, seen.page.locator(".field .tip").first
+    assert wider.is_disabled()
+    assert slider.count() == 0, "all neurons are shown"
+    for _ in range(3):
+        closer.click()
+    assert closer.is_disabled(), "eight neurons, of 64"
+    assert slider.input_value() == "28", "the middle"
+    box = field.bounding_box()
+    assert not seen.overflows()
+    field.focus()
+    spoken = seen.page.locator("figure.grid [aria-live]")
+    said = []
+    for key in ("ArrowRight", "End", "Home"):
+        seen.page.keyboard.press(key)
+        assert tip.is_visible()
+        shown = tip.bounding_box()
+        assert box["x"] <= shown["x"]
+        assert shown["x"] + shown["width"] <= box["x"] + box["width"] + 1
+        said.append(spoken.text_content())
+    assert len(set(said)) == 3
+    assert slider.input_value() == "0", "the map follows the cursor"
+    seen.page.keyboard.press("-")
+    assert tip.is_visible()
+    slider.fill("48")
+    seen.page.mouse.move(box["x"] + box["width"] - 3, box["y"] + 5)
+    last = tip.inner_text()
+    for _ in range(2):
+        wider.click()
+    assert wider.is_disabled()
+    seen.page.mouse.move(box["x"] + box["width"] - 1, box["y"] + 5)
+    assert tip.inner_text() == last, "the last neuron of the first layer"
+    assert seen.complaints == []
+
+
 def test_choices_change_the_picture(chromium: Any, tmp_path: Path) -> None:
     seen = visit(chromium, tmp_path, network())
     pixels = "document.querySelector('.field canvas').toDataURL()"

@@ -4,7 +4,7 @@
   const { make } = whestWords;
   const { compact } = whestTicks;
   const { colour } = whestPaint;
-  const [GUTTER, FOOT, DENSE, SHARE] = [30, 20, 400, 0.99];
+  const [GUTTER, FOOT, DENSE, SHARE, CLOSEST] = [30, 20, 400, 0.99, 8];
   const FONT = "12px system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif";
 
   const unpack = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
@@ -25,7 +25,7 @@
       this.canvas = make("canvas", {});
       this.cell = make("span", { class: "cell", hidden: "" });
       this.tip = make("div", { class: "tip", hidden: "" });
-      const words = `${name}. ${grid.figure.dataset.alt} Arrow keys move from ${grid.data.column} to ${grid.data.column}.`;
+      const words = `${name}. ${grid.figure.dataset.alt} Arrow keys move from ${grid.data.column} to ${grid.data.column}, plus and minus zoom.`;
       this.field = make("div", { class: "field", tabindex: "0", role: "group", "aria-roledescription": "map", "aria-label": words }, this.canvas, this.cell, this.tip);
       this.key = make("p", { class: "scale" });
       this.root = make("div", { class: "map" }, make("label", {}, `${name}: `, this.select), this.field, this.key);
@@ -41,10 +41,12 @@
 
     /* The size of a place in CSS pixels. */
     measure() {
-      const { rows, columns } = this.grid.data;
-      this.tall = Math.max(10, Math.min(26, Math.floor(360 / rows)));
-      this.wide = (this.field.clientWidth - GUTTER) / columns;
+      this.tall = Math.max(10, Math.min(26, Math.floor(360 / this.grid.data.rows)));
+      this.wide = (this.field.clientWidth - GUTTER) / this.grid.shown;
     }
+
+    /* Where a place begins, in CSS pixels. */
+    left(at) { return GUTTER + (at - this.grid.from) * this.wide; }
 
     paintOf(kind) {
       const [ground, low, high, ink] = ["card", "accent", "alarm", "ink"].map(channels);
@@ -55,7 +57,8 @@
     draw() {
       if (!this.field.clientWidth) return;
       this.measure();
-      const { rows, columns } = this.grid.data;
+      const { rows } = this.grid.data;
+      const { from, shown } = this.grid;
       const ratio = window.devicePixelRatio;
       const [across, down] = [this.field.clientWidth, rows * this.tall + FOOT];
       Object.assign(this.canvas, { width: Math.round(across * ratio), height: Math.round(down * ratio) });
@@ -66,7 +69,7 @@
       const image = this.image();
       ctx.imageSmoothingEnabled = this.wide * ratio < 1;
       for (let row = 0; row < rows; row += 1) {
-        ctx.drawImage(image, 0, row, columns, 1, GUTTER, row * this.tall, columns * this.wide, this.tall - 1);
+        ctx.drawImage(image, from, row, shown, 1, GUTTER, row * this.tall, shown * this.wide, this.tall - 1);
       }
       this.borders(ctx);
       this.names(ctx);
@@ -97,8 +100,8 @@
       const { columns, group } = this.grid.data;
       ctx.fillStyle = colour("ink");
       this.grid.order.forEach((order, row) => order.forEach((column, at) => {
-        if (at && group[row * columns + column] !== group[row * columns + order[at - 1]]) {
-          ctx.fillRect(GUTTER + at * this.wide - 0.75, row * this.tall, 1.5, this.tall - 1);
+        if (at > this.grid.from && at < this.grid.from + this.grid.shown && group[row * columns + column] !== group[row * columns + order[at - 1]]) {
+          ctx.fillRect(this.left(at) - 0.75, row * this.tall, 1.5, this.tall - 1);
         }
       }));
     }
@@ -118,7 +121,8 @@
     /* The groups' names below the last row, where they have room. */
     groups(ctx) {
       const { rows, columns, group, groups } = this.grid.data;
-      const last = this.grid.order[rows - 1].map((column) => group[(rows - 1) * columns + column]);
+      const all = this.grid.order[rows - 1].map((column) => group[(rows - 1) * columns + column]);
+      const last = all.slice(this.grid.from, this.grid.from + this.grid.shown);
       ctx.textAlign = "center";
       groups.forEach((name, i) => {
         const [from, to] = [last.indexOf(i), last.lastIndexOf(i) + 1];
@@ -144,17 +148,16 @@
 
     hover(event) {
       const box = this.canvas.getBoundingClientRect();
-      const [at, row] = [Math.floor((event.clientX - box.left - GUTTER) / this.wide), Math.floor((event.clientY - box.top) / this.tall)];
-      const { rows, columns } = this.grid.data;
-      const isInside = at >= 0 && at < columns && row >= 0 && row < rows;
-      this.grid.point(isInside ? { row, at } : null, this);
+      const [place, row] = [Math.floor((event.clientX - box.left - GUTTER) / this.wide), Math.floor((event.clientY - box.top) / this.tall)];
+      const isInside = place >= 0 && place < this.grid.shown && row >= 0 && row < this.grid.data.rows;
+      this.grid.point(isInside ? { row, at: this.grid.from + place } : null, this);
     }
 
     show(point, isActive) {
       this.cell.hidden = !point;
       this.tip.hidden = !point || !isActive;
       if (!point) return;
-      const [x, y] = [GUTTER + point.at * this.wide, point.row * this.tall];
+      const [x, y] = [this.left(point.at), point.row * this.tall];
       const width = Math.max(this.wide, 3) + 4;
       Object.assign(this.cell.style, { translate: `${x - 2}px ${y - 2}px`, width: `${width}px`, height: `${this.tall + 3}px` });
       if (!isActive) return;
@@ -173,6 +176,7 @@
       this.data.group = unpack(this.data.group);
       for (const quantity of this.data.quantities) quantity.values = floats(quantity.values);
       [this.isSorted, this.isByRow, this.at] = [true, false, null];
+      [this.from, this.shown] = [0, this.data.columns];
       this.ends = new Map();
       this.arrange();
       this.maps = [0, 1].map((place) => new Map2(this, place));
@@ -182,7 +186,7 @@
       this.spoken = make("p", { class: "spoken", "aria-live": "polite" });
       const sorted = this.toggle("sorted by class", true, (isOn) => { this.isSorted = isOn; this.arrange(); });
       const byRow = this.toggle(`one scale per ${this.data.row}`, false, (isOn) => { this.isByRow = isOn; });
-      maps.before(make("div", { class: "tools" }, sorted, byRow));
+      maps.before(make("div", { class: "tools" }, sorted, byRow, ...this.zoomTools()));
       maps.after(this.spoken);
       new ResizeObserver(() => this.draw()).observe(maps);
     }
@@ -196,6 +200,43 @@
         this.draw();
       });
       return button;
+    }
+
+    zoomTools() {
+      const button = (name, times) => {
+        const made = make("button", { type: "button", class: "tool" }, name);
+        made.addEventListener("click", () => this.zoom(times));
+        return made;
+      };
+      [this.closer, this.wider] = [button("Zoom in", 0.5), button("Zoom out", 2)];
+      this.slider = make("input", { type: "range", min: "0", value: "0", "aria-label": `First ${this.data.column} shown` });
+      this.slider.addEventListener("input", () => this.view(Number(this.slider.value), this.shown));
+      this.showZoom();
+      return [this.closer, this.wider, this.slider];
+    }
+
+    showZoom() {
+      const { columns } = this.data;
+      this.closer.disabled = this.shown <= CLOSEST;
+      this.wider.disabled = this.slider.hidden = this.shown >= columns;
+      this.slider.max = String(columns - this.shown);
+      this.slider.value = String(this.from);
+    }
+
+    /* Show so many columns from this one on. */
+    view(from, shown) {
+      const { columns } = this.data;
+      this.shown = Math.min(columns, Math.max(CLOSEST, Math.round(shown)));
+      this.from = Math.max(0, Math.min(columns - this.shown, Math.round(from)));
+      this.showZoom();
+      this.draw();
+    }
+
+    /* The column under the cursor stays where it is, or the middle. */
+    zoom(times) {
+      const share = this.at ? (this.at.at + 0.5 - this.from) / this.shown : 0.5;
+      const shown = Math.min(this.data.columns, Math.max(CLOSEST, this.shown * times));
+      this.view(this.from + share * (this.shown - shown), shown);
     }
 
     /* The columns of each row in the order in which they are shown. */
@@ -241,12 +282,21 @@
     move(event, map) {
       const [down, right] = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -1e9], End: [0, 1e9] }[event.key] ?? [0, 0];
       if (event.key === "Escape") this.point(null);
+      const times = { "+": 0.5, "=": 0.5, "-": 2 }[event.key];
+      if (times && !event.ctrlKey && !event.metaKey) {
+        event.preventDefault();
+        const at = this.at;
+        this.zoom(times);
+        this.point(at, map);
+      }
       if (!down && !right) return;
       event.preventDefault();
       const { rows, columns } = this.data;
       const within = (value, n) => Math.max(0, Math.min(n - 1, value));
-      const from = this.at ?? { row: rows - 1, at: -1 };
-      this.point({ row: within(this.at ? from.row + down : from.row, rows), at: within(from.at + right, columns) }, map, true);
+      const from = this.at ?? { row: rows - 1, at: this.from - 1 };
+      const to = { row: within(this.at ? from.row + down : from.row, rows), at: within(from.at + right, columns) };
+      if (to.at < this.from || to.at >= this.from + this.shown) this.view(to.at - this.shown / 2, this.shown);
+      this.point(to, map, true);
     }
 
     draw() {
