@@ -17,6 +17,7 @@ from packaging.requirements import Requirement
 from tests.support.places import ROOT
 from whest.checks.doctor.machine import check_devices, check_sandbox, judge_protections, judge_rate
 from whest.checks.doctor.packages import check_options, check_packages, check_python, check_requirement
+from whest.checks.doctor.programs import check_kept_programs, judge_round_trip
 from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable, judge_disk
 from whest.checks.finding import Finding
 from whest.cli.doctor import look_at
@@ -234,3 +235,26 @@ def test_a_really_full_disk_is_seen(tmp_path: Path) -> None:
     if "unshare" in ended.stderr or "mount" in ended.stderr:
         pytest.skip(f"no namespaces here: {ended.stderr.splitlines()[0]}")
     assert ended.stdout.split() == ["fail", "fail"], ended.stderr
+
+
+def test_a_compiled_program_is_kept_and_read_back_by_another_process() -> None:
+    found = check_kept_programs()
+    assert (found.status, found.remedy) == ("ok", ""), found
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "status", "words"),
+    [
+        ((0, "[1.5, false]"), (-11, ""), "fail", "could not read back"),
+        ((1, ""), (1, ""), "fail", "could not compile and keep"),
+        ((0, "[1.5, false]"), (0, "[1.25, true]"), "fail", "1.25, and 1.5"),
+        ((0, "[1.5, false]"), (0, "[1.5, false]"), "warn", "compiled it anew"),
+    ],
+)
+def test_a_program_that_does_not_come_back_is_found(
+    writer: tuple[int, str], reader: tuple[int, str], status: str, words: str
+) -> None:
+    found = judge_round_trip(*(subprocess.CompletedProcess([], code, out, "") for code, out in (writer, reader)))
+    assert found.status == status
+    assert words in found.detail
+    assert found.remedy

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from whest.checks.doctor.machine import check_devices, check_rates, check_sandbox
 from whest.checks.doctor.packages import check_names, check_options, check_packages, check_plugins, check_python
+from whest.checks.doctor.programs import check_kept_programs
 from whest.checks.doctor.storage import check_caches, check_disk, check_store, check_writable
 from whest.checks.finding import Finding, save_findings, summary, worst
 from whest.cli.findings import print_findings
@@ -41,6 +42,7 @@ def carry_out_examination(config: Mapping[str, Any], console: Console) -> list[F
             ("plug-ins", check_plugins),
             ("devices", partial(check_devices, settings.device)),
             ("matmul", check_rates),
+            ("kept programs", check_kept_programs),
             ("outputs", partial(check_writable, settings.outputs, "outputs")),
             ("disk", partial(check_disk, settings.outputs)),
             ("caches", partial(check_caches, settings.outputs)),
