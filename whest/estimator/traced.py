@@ -31,8 +31,8 @@ Function = Callable[..., Any]
 
 LARGEST_KEPT = 30_000
 """The most equations of a compiled program that is kept on disk, those inside loops and functions not counted. jax 0.10
-crashed when it read back a program of 40,000 equations (matrix_core at 1024×16, unrolled). kerdock at 256×32 is read back
-correctly: 24,000 unrolled, and now 14,000, or 42,000 with those inside."""
+crashed when it read back a program of 40,000 equations (matrix_core at 1024×16, unrolled). kerdock at 256×32 is read
+back correctly: 24,000 unrolled, and now 14,000, or 42,000 with those inside."""
 
 
 @dataclass(frozen=True)
