@@ -50,3 +50,22 @@ def test_ctrl_c_at_the_start_is_one_sentence(module: str, by: str, tmp_path: Pat
     (sentence,) = ended.stderr.splitlines()
     assert sentence.startswith("whest: interrupted")
     assert [path for path in (tmp_path / "outputs").rglob("*") if path.is_file()] == []
+
+
+LOSES_IT = INTERRUPTER.replace(
+    '            os.kill(os.getpid(), getattr(signal, os.environ["INTERRUPT_BY"]))\n',
+    '            try:\n                os.kill(os.getpid(), getattr(signal, os.environ["INTERRUPT_BY"]))\n'
+    "                os.getpid()\n            except KeyboardInterrupt:\n                pass\n",
+)
+
+
+def test_a_sweep_stops_before_its_next_job_if_a_ctrl_c_was_lost(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "hook").mkdir()
+    (tmp_path / "hook" / "sitecustomize.py").write_text(LOSES_IT)
+    paths = f"{tmp_path / 'hook'}:{environment['PYTHONPATH']}"
+    told = environment | {"PYTHONPATH": paths, "INTERRUPT_AT": "whest.experiment", "INTERRUPT_BY": "SIGINT"}
+    words = ["-m", "debug=tiny", "tracking=none", "page=false", "budget=1e4,1e5", "estimator=zeros"]
+    command = [sys.executable, "-m", "whest", *words, f"outputs_dir={tmp_path / 'outputs'}"]
+    ended = subprocess.run(command, cwd=tmp_path, env=told, capture_output=True, text=True)
+    assert ended.returncode == 130, ended.stdout + ended.stderr
+    assert len(list((tmp_path / "outputs").glob("sweeps/*/*/*/report.json"))) == 1

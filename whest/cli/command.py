@@ -38,7 +38,8 @@ class _Signals:
     """SIGINT and SIGTERM as KeyboardInterrupt: a scheduler's stop saves the same as Ctrl-C."""
 
     came = False
-    """Whether one came. A library may turn the KeyboardInterrupt into an error of its own."""
+    """Whether one came. A library may turn the KeyboardInterrupt into an error of its own, or lose it: Python ignores
+    what is raised while it collects garbage."""
 
     @classmethod
     def catch(cls) -> None:
@@ -72,6 +73,8 @@ def task_function(config: DictConfig) -> float | None:
     folder = Path(hydra_config.runtime.output_dir)
     is_alone = hydra_config.mode == RunMode.RUN
     leaves_files = False
+    if _Signals.came:  # in an earlier job of the sweep, where it was lost
+        raise KeyboardInterrupt
     forget_problem(folder)
     try:
         values = resolve(config)
