@@ -25,6 +25,10 @@ WORDS = {
     "validate compare.runs=[a,b]": "compare.runs=[a,b] has no effect on job=validate: add job=compare",
     "judge.verdict=reviewed": "add job=judge",
     "truth.n_samples=1000": "truth.resample=true",
+    "round.width=16": "round.width=16 has no effect on the shipped suite: add dataset=fresh",
+    "debug=tiny output=run.json": "output=run.json has no effect on job=score: hydra.run.dir=FOLDER",
+    "dubug=tiny": "Did you mean debug?",
+    "estimator=zwölf.py": "estimator.path=zwölf.py: no such file",
     # values
     "budget=-1": "budget must be greater than or equal to 1, got -1",
     "budget=plenty": "budget must be a valid number",

@@ -80,7 +80,7 @@ def task_function(config: DictConfig) -> float | None:
         values = resolve(config)
         settings = read_settings(values)
         job = settings.job
-        refuse_idle(job, overrides)
+        refuse_idle(job, overrides, str((values.get("dataset") or {}).get("_target_", "")))
         leaves_files = JOBS[job].keeps_folder
         if leaves_files:
             require_folder(settings.outputs_dir)

@@ -36,7 +36,8 @@ def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
     known = known_keys(parent, conf, arguments)
     if not known:
         return message
-    close = difflib.get_close_matches(key, known, n=1)
+    groups = [] if parent else [path.name for path in conf.iterdir() if path.is_dir()]
+    close = difflib.get_close_matches(key, [*known, *groups], n=1)
     meant = f" Did you mean {_join(parent, close[0])}?" if close else ""
     place = f"{parent} has the keys" if parent else "the top-level keys are"
     knob = f". A knob of its class is added with a plus, +estimator.{key}=…" if parent == "estimator" else ""

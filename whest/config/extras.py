@@ -18,7 +18,7 @@ EXTRAS = {
     "ray": Extra("ray", "hydra/launcher=cluster sweeps over a Ray cluster"),
     "submitit": Extra("submitit", "hydra/launcher=slurm sweeps on SLURM, hydra/launcher=processes on this machine"),
     "joblib": Extra("hydra_plugins.hydra_joblib_launcher", "hydra/launcher=cores sweeps on this machine's cores"),
-    "optuna": Extra("optuna", "hydra/sweeper=tune searches for knobs"),
+    "optuna": Extra("hydra_plugins.hydra_optuna_sweeper", "hydra/sweeper=tune searches for knobs"),
     "tune": Extra(
         "optuna", "job=tune searches for knobs (Optuna 4; not beside the extra optuna, whose plug-in stops at 2)"
     ),

@@ -79,7 +79,8 @@ def _free_text(word: str) -> str:
     """`name`, `notes` and the ledger are free text: Hydra's quotes take commas, brackets and spaces as they are."""
     key, _, text = word.partition("=")
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
-    if key not in FREE_TEXT or is_quoted or text in ("", "null"):
+    is_free = key in FREE_TEXT or (key == "participant" and not text.isascii())
+    if not is_free or is_quoted or text in ("", "null"):
         return word
     escaped = re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + (found[2] and "\\'"), text)
     return f"{key}='{escaped}'"
@@ -103,13 +104,23 @@ def _file_of(place: str) -> str:
 
 def _quoted(text: str) -> str:
     """Hydra reads a plain name as it is; other characters need its quotes."""
-    is_plain = all(c.isalnum() or c in "/_.-" for c in text)
+    is_plain = text.isascii() and all(c.isalnum() or c in "/_.-" for c in text)
     return text if is_plain else "'" + text.replace("'", "\\'") + "'"
 
 
-def refuse_idle(job: str, words: Sequence[str]) -> None:
-    """A word of another job's node would have no effect: say which job reads it."""
+SCORING = ("score", "compare")
+"""Jobs whose files stand in the run's own folder: they read neither `output` nor `path`."""
+SHAPE = ("round.width", "round.depth")
+
+
+def refuse_idle(job: str, words: Sequence[str], dataset: str = "") -> None:
+    """A word that would have no effect, such as one of another job's node: say what reads it."""
     for word in words:
+        key = word.lstrip("+~").partition("=")[0]
+        if key in SHAPE and job in SCORING and dataset.endswith(".SuiteDataset"):
+            raise ConfigError(f"{word} has no effect on the shipped suite: add dataset=fresh, or choose a round")
+        if key in ("output", "path") and job in SCORING:
+            raise ConfigError(f"{word} has no effect on job={job}: hydra.run.dir=FOLDER says where a run is saved")
         node = word.lstrip("+~").partition("=")[0].partition(".")[0]
         if node in OWN_NODES and node != job and (node, job) not in ALSO_READ:
             raise ConfigError(f"{word} has no effect on job={job}: add job={node}, python -m whest {node} {word} …")
