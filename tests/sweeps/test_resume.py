@@ -71,7 +71,7 @@ def test_a_stopped_sweep_goes_on_and_believes_nothing_stale(whest: Whest, output
     assert [row["label"] for row in rows] == [f"mine +estimator.level={level / 10}" for level in range(2)]
     assert {row["status"] for row in rows} == {"finished"}
     assert (again.sweep / "0" / "report.json").read_bytes() == report
-    assert "job 0 was finished before" in again.out
+    assert "job 1 of 2 was finished before" in again.out
 
     def newest() -> Path:
         return max(outputs.glob("sweeps/*/*"))
@@ -126,6 +126,7 @@ def test_twelve_points_stopped_after_five_run_seven_more(
     outcome = whest_process(*command)
     assert outcome.exit_code == 0, outcome.err
     assert outcome.out.count("was finished before") == len(finished)
+    assert [f"job {n} of 12" in outcome.out for n in range(1, 13)] == [True] * 12, outcome.out
     assert all((folder / "point.json").stat().st_mtime_ns == stamp for folder, stamp in finished.items())
     rows = table(outcome.sweep)
     assert [row["status"] for row in rows] == ["finished"] * 12

@@ -21,7 +21,7 @@ from whest.display.console import (
 from whest.display.progress import open_progress
 from whest.errors import JobFailedError
 from whest.report import AnyReport
-from whest.sweeps.pace import job_line
+from whest.sweeps.pace import job_line, line_of_before
 from whest.sweeps.resume import finished_score, is_sweeps_job, keep_point, point_hash
 from whest.tracking.runs import NoTracking
 
@@ -37,7 +37,7 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
         point = point_hash(experiment) if is_sweeps_job(folder) else None
         found = finished_score(folder, point) if point and settings.resume else None
         if found is not None:
-            say(f"job {folder.name} was finished before, score {found:.3g}")
+            say(line_of_before(folder.name, found))
             return found
 
         def show(report: AnyReport) -> None:

@@ -17,13 +17,18 @@ class Pace:
     keys: Sequence[str] = ()
     """The keys that are swept."""
     n_done: int = 0
+    n_before: int = 0
+    """Jobs that an earlier start of the same sweep had finished."""
     started: float = field(default_factory=time.monotonic)
 
     def time_left_s(self, now: float) -> float | None:
         """By the mean of the finished jobs; None if the number of jobs or their time is unknown."""
-        if self.n_jobs is None or not 0 < self.n_done < self.n_jobs:
+        if self.n_jobs is None or not 0 < self.n_done < self.n_jobs - self.n_before:
             return None
-        return (now - self.started) / self.n_done * (self.n_jobs - self.n_done)
+        return (now - self.started) / self.n_done * (self.n_jobs - self.n_done - self.n_before)
+
+    def place(self, job: str) -> str:
+        return f"job {job}" if self.n_jobs is None else f"job {self.n_done + self.n_before} of {self.n_jobs}"
 
 
 _PACES: list[Pace] = []
@@ -37,6 +42,13 @@ def end_pace() -> None:
     _PACES.clear()
 
 
+def line_of_before(job: str, score: float) -> str:
+    """The line of a job that was finished before."""
+    pace = _PACES[-1] if _PACES else Pace()
+    pace.n_before += 1
+    return f"{pace.place(job)} was finished before, score {score:.3g}"
+
+
 def job_line(report: AnyReport, job: str, overrides: Sequence[str]) -> str:
     """The line of a finished job: its place, the words that are swept, its score and the time left."""
     pace = _PACES[-1] if _PACES else Pace()
@@ -45,6 +57,5 @@ def job_line(report: AnyReport, job: str, overrides: Sequence[str]) -> str:
     swept = [word for word in overrides if not pace.keys or word.lstrip("+~").partition("=")[0] in pace.keys]
     score = report.score
     result = "no score" if score.score is None else f"score {plus_minus(score.score, score.score_se)}"
-    place = f"job {job}" if pace.n_jobs is None else f"job {pace.n_done} of {pace.n_jobs}"
-    words = [f"{place}: {' '.join(swept)}", result, f"{report.meta.run_duration_s:.1f} s"]
+    words = [f"{pace.place(job)}: {' '.join(swept)}", result, f"{report.meta.run_duration_s:.1f} s"]
     return ", ".join([*words, *([] if left is None else [f"about {left:.0f} s left"])])
