@@ -19,7 +19,6 @@ import pytest
 import whest
 from tests.support.contests import RULES, SHAPE, put, sealed, sealed_constant
 from tests.support.sealing import context_of, parts_of, seal_function, with_header
-from whest.contest import inbox as inboxes
 from whest.contest import intake
 from whest.contest import log as logs
 from whest.contest.host import Host, hosting
@@ -81,7 +80,7 @@ def test_odd_things_in_one_folder_stop_nobody_else(tmp_path: Path, monkeypatch: 
     (inbox / "eve" / "folder.whest").mkdir(parents=True)
     (inbox / "x.whest").mkdir()
     listed = os.listdir
-    monkeypatch.setattr(inboxes.os, "listdir", lambda handle: [*listed(handle), "vanished.whest"])
+    monkeypatch.setattr("whest.contest.inbox.os.listdir", lambda handle: [*listed(handle), "vanished.whest"])
     with opened(tmp_path / "spring") as host:
         reasons = taken_in(host, inbox)
     assert reasons == {"ada/one.whest": None, "eve/folder.whest": "it is a folder, and not a file"}
