@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from tests.support.sealing import context_of, seal_estimator
 from whest.contest import host as hosts
 from whest.contest import log as logs
 from whest.contest.host import Host, hosting
-from whest.contest.intake import arrivals, read_arrival
+from whest.contest.inbox import arrivals, read_arrival
 from whest.contest.storage import place_of
 from whest.errors import ConfigError
 
@@ -69,7 +68,7 @@ EXPECTED = {
     "eve/garbage.whest": "it is no sealed program",
     "eve/changed.whest": "its sha256 doesn't fit",
     "eve/large.whest": "it has 20,001 bytes, at most 20,000 are allowed",
-    "eve/table.whest": "it carries 1,200 bytes of constants, at most 1,000 are allowed",
+    "eve/table.whest": "it carries 1,216 bytes of constants, at most 1,000 are allowed",
     "eve/shape.whest": "it was sealed for 4x2 with budget 1e6, and the contest is 8x2",
     "eve/code.py": "it is no sealed program, and this contest takes no others",
     "carl.whest": None,
@@ -210,4 +209,5 @@ def test_an_inbox_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_file_that_vanishes_is_no_crash(tmp_path: Path) -> None:
     put(tmp_path, "ada/one.whest", b"x", 1)
     (arrival,) = arrivals(tmp_path)
-    assert read_arrival(replace(arrival, path=tmp_path / "gone"), 10) is None
+    (tmp_path / "ada" / "one.whest").unlink()
+    assert read_arrival(arrival, 10) == "it can't be opened (No such file or directory)"

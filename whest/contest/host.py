@@ -3,6 +3,7 @@
 The log alone says what happened. Receipts, head and board follow from it and are made again whenever they are missing.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +17,8 @@ from filelock import FileLock, Timeout
 
 from whest import __version__
 from whest.contest.board import board_files
-from whest.contest.intake import Arrival, arrivals, read_arrival, received_fields, refusal
+from whest.contest.inbox import Arrival, arrivals, read_arrival
+from whest.contest.intake import MOST_REFUSED, n_refused, received_fields, refusal, whose
 from whest.contest.keys import Document, Key, canonical, need_signatures, open_key, read_secret, sha256
 from whest.contest.log import Log, open_log, read_signed
 from whest.contest.receipts import receipt_files
@@ -24,7 +26,7 @@ from whest.contest.rules import FORMAT, commitment_to, contest_of, refuse_other_
 from whest.contest.scoring import Scorer, entry_path, next_entry, run_id
 from whest.contest.storage import ENTRIES, KEY, LOCK, MANIFEST, REPORTS, RUNS, SECRET, SIGNED, Place, keep, tidy
 from whest.document import REPORT
-from whest.errors import ConfigError
+from whest.errors import ConfigError, JobFailedError
 from whest.metering.walk import METER_VERSION
 
 
@@ -49,21 +51,32 @@ class Host:
     def take_in(self, inbox: Path) -> int:
         """Every new file of the inbox becomes a line of the log, in the order of their dates."""
         known = {(line["file"], line["mtime_ns"], line["n_bytes"]) for line in self.log.of("received")}
-        new = [arrival for arrival in arrivals(inbox) if arrival.mark not in known]
+        found = arrivals(inbox, contest_of(self.manifest).received)
+        new = [arrival for arrival in found if arrival.mark not in known and not self._is_mute(arrival)]
         if new and self.is_closed:
             raise ConfigError(f"inbox={inbox} has {len(new)} new files, and the contest is closed: remove them")
+        before = len(self.log.lines)
         for arrival in new:
-            self._take(arrival)
-        return len(new)
+            if not self._is_mute(arrival):
+                self._take(arrival)
+        return len(self.log.lines) - before
+
+    def _is_mute(self, arrival: Arrival) -> bool:
+        """Whether its sender was told already that no more is taken. Such a file is not opened."""
+        return n_refused({"participant": arrival.participant}, self.log.of("received")) > MOST_REFUSED
 
     def _take(self, arrival: Arrival) -> None:
         """The file is kept before the log names it, so that the log never names a file that is not there."""
         contest, earlier = contest_of(self.manifest), self.log.of("received")
         content = read_arrival(arrival, contest.limit_bytes)
-        facts = received_fields(arrival, content, contest, self.manifest["rules"])
+        facts = received_fields(arrival, content, contest, self.manifest["rules"], self.log.now())
         entry, refused = next_entry(len(earlier)), refusal(facts, earlier, contest)
-        if refused is None and content is not None:
+        if refused is None and isinstance(content, bytes):
+            own = [line for line in earlier if line["refused"] is None and whose(line) == whose(facts)]
+            facts["participant"] = own[0]["participant"] if own else facts["participant"]  # one row for eve and Eve
             keep(entry_path(self.place.private / ENTRIES, {**facts, "entry": entry}), content)
+        else:
+            facts["description"] = ""
         self.log.append("received", entry=entry, refused=refused, **facts)
 
     def score(self, scorer: Scorer, make_runs: Callable[[Sequence[Document]], None] | None) -> int:
@@ -159,6 +172,10 @@ def hosting(place: Place, config: Mapping[str, Any], prepare: Callable[[Document
                 raise
             open_contest(place, manifest, log)
         yield Host(place, key, secret, manifest, log)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise JobFailedError(f"the disk is full ({place.public}): make room and run the same command again") from None
     finally:
         lock.release()
 

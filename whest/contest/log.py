@@ -21,6 +21,8 @@ FIRST = "0" * 64
 """What stands for the line before the first."""
 LARGEST_LOG = 2**28
 LARGEST_LINE = 2**22
+LARGEST_INTAKE = 2**25
+"""No file is taken in beyond this: what is there can still be scored, judged and closed, and its board be read."""
 OWN = ("n", "before", "sha256")
 """The fields of the chain itself."""
 
@@ -96,11 +98,13 @@ class Log:
     def append(self, kind: str, **fields: Any) -> Document:
         """Write a line, then acknowledge it."""
         before = self.lines[-1]["sha256"] if self.lines else FIRST
-        stamp = datetime.now(UTC).isoformat(timespec="milliseconds")
+        stamp = self.now().isoformat(timespec="milliseconds")
         line = line_of(len(self.lines), before, {"kind": kind, "at": stamp, **fields})
+        content = canonical(line) + b"\n"
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._refuse_too_large(kind, len(content))
         with (self.folder / LOG).open("ab") as file:
-            file.write(canonical(line) + b"\n")
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         if not self.lines:
@@ -108,6 +112,20 @@ class Log:
         self.lines.append(line)
         self.acknowledge()
         return line
+
+    def now(self) -> datetime:
+        """The clock, which never goes back: no line is older than the one before it."""
+        now = datetime.now(UTC)
+        last = self.lines[-1].get("at") if self.lines else None
+        return now if last is None else max(now, datetime.fromisoformat(last))
+
+    def _refuse_too_large(self, kind: str, size: int) -> None:
+        """Before anything is written: a log that nobody can read any more would end the contest."""
+        path, most = self.folder / LOG, LARGEST_INTAKE if kind == "received" else LARGEST_LOG
+        there = path.stat().st_size if path.exists() else 0
+        if size - 1 > LARGEST_LINE or there + size > most:
+            remedy = "run job=host without inbox= to score and close" if kind == "received" else "close the contest"
+            raise JobFailedError(f"{path} has {there:,} bytes, and at most {most:,} are allowed: {remedy}")
 
     def acknowledge(self) -> None:
         """Sign the head. What it names is promised."""
