@@ -6,6 +6,8 @@ from typing import Any
 from whest.contest.keys import Document
 from whest.contest.storage import RECEIPTS
 
+KIND = "receipt"
+"""No other signed document can stand for one."""
 TOLD = ("entry", "participant", "file", "file_sha256", "n_bytes", "received_at", "refused")
 
 
@@ -25,7 +27,7 @@ def _receipt(manifest: Mapping[str, Any], line: Mapping[str, Any], scored: Mappi
     if scored is not None:
         scores = [{name: run[name] for name in ("number", "score", "score_se")} for run in scored["runs"]]
         result = {"failed": scored["failed"], "runs": scores, "line": _place(scored)}
-    return {"contest": manifest["name"], **told, "line": _place(line), "scored": result}
+    return {"kind": KIND, "contest": manifest["name"], **told, "line": _place(line), "scored": result}
 
 
 def _place(line: Mapping[str, Any]) -> Document:
