@@ -5,96 +5,20 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import whest
-from tests.support.contests import RULES, copied, fix_secret, organise, put, sealed, sealed_constant
-from whest.contest.board import board_files
-from whest.contest.keys import Key, canonical, read_secret, sha256
-from whest.contest.log import FIRST, line_of, read_lines
+from tests.support.forgeries import Json, Lines, closed_contest, forged, problems, with_report
 from whest.contest.published import open_published
-from whest.contest.receipts import receipt_files
 from whest.contest.rerun import compared, run_again
-from whest.contest.scoring import Scorer, run_facts
-from whest.contest.storage import HEAD, LOG, MANIFEST, SIGNED, place_of
+from whest.contest.storage import HEAD, LOG, SIGNED
 from whest.contest.verify import verify, warnings
-from whest.errors import ConfigError
-from whest.notation import plus_minus
-
-Json = dict[str, Any]
-Lines = list[Json]
 
 
 @pytest.fixture(scope="module")
 def contest(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("forged")
-    put(folder / "inbox", "ada/one.whest", sealed("mean_prop"), 1)
-    put(folder / "inbox", "bob/one.whest", sealed_constant(0.5), 2)
-    place = fix_secret(folder / "spring")
-    organise(*RULES, f"output={place}", f"inbox={folder / 'inbox'}", folder=folder)
-    organise(f"output={place}", "host.do=close", folder=folder)
-    return place
-
-
-def forged(
-    contest: Path,
-    place: Path,
-    lines: Callable[[Lines], Lines | None] = lambda lines: None,
-    rules: Callable[[Json], None] = lambda manifest: None,
-    files: Callable[[Path], object] = lambda folder: None,
-    page: Callable[[bytes], bytes] = lambda content: content,
-) -> Path:
-    """A copy with other lines, rules, files or page, all of it signed by the contest's own key."""
-    key = Key(read_secret(contest.with_name("spring.private") / "key"))
-    shutil.copytree(contest, place)
-    manifest = json.loads((place / MANIFEST).read_text())
-    rules(manifest)
-    (place / MANIFEST).write_bytes(canonical(manifest) + b"\n")
-    told = read_lines((place / LOG).read_bytes())[0]
-    told[0]["manifest"] = sha256(canonical(manifest) + b"\n")
-    chain: Lines = []
-    for line in lines(told) or told:
-        body = {name: value for name, value in line.items() if name not in ("n", "before", "sha256")}
-        chain.append(line_of(len(chain), chain[-1]["sha256"] if chain else FIRST, body))
-    (place / LOG).write_bytes(b"".join(canonical(line) + b"\n" for line in chain))
-    last = {"n": chain[-1]["n"], "sha256": chain[-1]["sha256"], "contest": manifest["name"]}
-    (place / HEAD).write_bytes(key.signed(last))
-    for path in (place / "receipts").iterdir():
-        path.unlink()
-    for name, document in receipt_files(manifest, chain).items():
-        (place / name).write_bytes(key.signed(document))
-    files(place)
-    try:
-        board = board_files(manifest, chain, place)
-    except Exception:  # lines that no board can be made of
-        board = {name: (place / name).read_bytes() for name in ("board.json", "board.csv", "board.html")}
-    board["board.html"] = page(board["board.html"])
-    for name, content in board.items():
-        (place / name).write_bytes(content)
-    hashes = {name: sha256(content) for name, content in board.items()}
-    (place / SIGNED).write_bytes(key.signed({**last, "kind": "board", "folder": place.name, "files": hashes}))
-    return place
-
-
-def problems(folder: Path) -> list[str]:
-    return [str(problem) for problem in verify(folder)[1]]
-
-
-def with_report(contest: Path, place: Path, entry: str, change: Callable[[Json], None]) -> Path:
-    """A report that was changed, with all that the log says of it."""
-    report = json.loads((contest / "reports" / f"{entry}-0.json").read_text())
-    change(report)
-    content = json.dumps(report).encode()
-    draft = place.with_name("draft.json")
-    draft.write_bytes(content)
-
-    def told(lines: Lines) -> None:
-        (line,) = [line for line in lines if line["kind"] == "scored" and line["entry"] == entry]
-        line["runs"][0] |= {**run_facts(draft, 0), "report_sha256": sha256(content)}
-
-    return forged(contest, place, told, files=lambda at: (at / "reports" / f"{entry}-0.json").write_bytes(content))
+    return closed_contest(tmp_path_factory.mktemp("forged"))
 
 
 def set_score(report: Json, multiplier: Callable[[Json], float]) -> None:
@@ -301,87 +225,3 @@ def test_a_participants_receipt_must_be_in_the_log(contest: Path, tmp_path: Path
     assert any("entry 000002: it promises line 2" in line for line in found)
     own.write_bytes((contest / HEAD).read_bytes())
     assert "it is no receipt" in str(verify(contest, receipt=own)[1][0])
-
-
-def unreadable_data(manifest: Json) -> None:
-    manifest["rules"]["contest"]["n_mlps"] = None
-    manifest["rules"]["dataset"] = {"_target_": "whest.dataset.stored.FileDataset", "path": "/etc", "n_mlps": None}
-
-
-def file_of_mlps(manifest: Json) -> None:
-    manifest["rules"]["dataset"] |= {"_target_": "whest.dataset.stored.FileDataset", "path": "/etc"}
-
-
-def no_key(manifest: Json) -> None:
-    manifest["public_key"] = "no hex"
-
-
-def key_of_lists(manifest: Json) -> None:
-    manifest["public_key"] = []
-
-
-@pytest.mark.parametrize("change", [unreadable_data, file_of_mlps, no_key, key_of_lists])
-def test_a_manifest_of_a_stranger_is_named_and_opens_no_file(contest: Path, tmp_path: Path, change: Any) -> None:
-    found = problems(forged(contest, tmp_path / "forged", rules=change))
-    assert found
-    if change in (unreadable_data, file_of_mlps):
-        assert any("contest.n_mlps=None" in line or "dataset=fresh" in line for line in found)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("entry", []), ("entry", {}), ("received_at", "0001-01-01T00:00:00+23:59"), ("file", None)]
-)
-def test_a_malformed_line_is_a_problem_and_no_crash(contest: Path, tmp_path: Path, name: str, value: Any) -> None:
-    place = shutil.copytree(contest, tmp_path / "forged")
-    lines = read_lines((place / LOG).read_bytes())[0]
-    body = {key: each for key, each in lines[1].items() if key not in ("n", "before", "sha256")}
-    lines[1] = line_of(1, lines[0]["sha256"], {**body, name: value})
-    for n in range(2, len(lines)):
-        body = {key: each for key, each in lines[n].items() if key not in ("n", "before", "sha256")}
-        lines[n] = line_of(n, lines[n - 1]["sha256"], body)
-    (place / LOG).write_bytes(b"".join(canonical(line) + b"\n" for line in lines))
-    assert any(line.startswith((LOG, "receipts")) for line in problems(place))
-
-
-def test_the_smallest_score_can_be_shown() -> None:
-    assert plus_minus(5e-324, 1e-3) == "4.94e-324 ± 0.001"
-    assert plus_minus(3.69e-6, 2.1e-7) == "3.69e-06 ± 0.21e-06"
-
-
-def test_a_used_private_folder_opens_no_other_contest(contest: Path, tmp_path: Path) -> None:
-    place = copied(contest, tmp_path / "spring")
-    words = [*RULES, f"output={tmp_path / 'autumn'}", f"host.private={place.with_name('spring.private')}"]
-    with pytest.raises(ConfigError, match="its secret may be known"):
-        organise(*words, folder=tmp_path)
-    assert not (tmp_path / "autumn").exists()
-
-
-@pytest.mark.parametrize("name", ["secret", "key"])
-def test_a_lost_secret_is_never_drawn_anew(contest: Path, tmp_path: Path, name: str) -> None:
-    place = copied(contest, tmp_path / "spring")
-    lost = place.with_name("spring.private") / name
-    lost.unlink()
-    with pytest.raises(ConfigError, match="is missing, and the contest is open"):
-        organise(f"output={place}", folder=tmp_path)
-    assert not lost.exists()
-
-
-def test_a_published_folder_from_a_backup_is_refused(contest: Path, tmp_path: Path) -> None:
-    place = copied(contest, tmp_path / "spring")
-    key = Key(read_secret(place.with_name("spring.private") / "key"))
-    first = (place / LOG).read_bytes().splitlines(keepends=True)[:2]
-    (place / LOG).write_bytes(b"".join(first))
-    line = json.loads(first[-1])
-    (place / HEAD).write_bytes(key.signed({"n": 1, "sha256": line["sha256"], "contest": "whitebox"}))
-    with pytest.raises(ConfigError, match="bring the last published folder back"):
-        organise(f"output={place}", folder=tmp_path)
-
-
-def test_a_run_belongs_to_its_file_and_its_contest(contest: Path) -> None:
-    private = contest.with_name("spring.private")
-    manifest = json.loads((contest / MANIFEST).read_text())
-    line = read_lines((contest / LOG).read_bytes())[0][1]
-    place, secret = place_of(contest, None), read_secret(private / "secret")
-    assert Scorer(place, manifest, {}, secret).has_ended(line, 0)
-    assert not Scorer(place, manifest, {}, secret).has_ended({**line, "file_sha256": "00" * 32}, 0)
-    assert not Scorer(place, {**manifest, "commitment": "00" * 32}, {}, secret).has_ended(line, 0)

@@ -14,7 +14,7 @@ from whest.contest.intake import look_into, refusal
 from whest.contest.keys import SIGNATURE, fingerprint, is_signed, sha256
 from whest.contest.log import DamagedError, read_head, read_signed, refuse_lost
 from whest.contest.published import Found, Problem, Published, content_of, open_published, strangers
-from whest.contest.receipts import KIND, receipt_files
+from whest.contest.receipts import check_receipt, check_receipts
 from whest.contest.rules import commitment_to, contest_of, derived_seed
 from whest.contest.scoring import FACTS, entry_path, run_facts, run_id
 from whest.contest.storage import BOARD, ENTRIES, HEAD, LOG, MANIFEST, RECEIPTS, REPORTS, SIGNED
@@ -133,38 +133,6 @@ def warnings(published: Published) -> list[str]:
         return []
     version = str(published.manifest["versions"])[:100]
     return [f"{PAGE}: only its signature was checked, it was made by {version} and this is whest {__version__}"]
-
-
-def check_receipt(published: Published, path: Path) -> Found:
-    """A participant's own receipt: the log must still have what it promised."""
-    try:
-        receipt = read_signed(path)
-    except DamagedError as error:
-        yield Problem(str(path), str(error).partition(": ")[2])
-        return
-    if not is_signed(receipt, published.manifest["public_key"]) or receipt.get("kind") != KIND:
-        yield Problem(str(path), "it is no receipt that this contest's key signed")
-        return
-    hashes = {line["n"]: line["sha256"] for line in published.lines}
-    for place in (receipt["line"], *([receipt["scored"]["line"]] if receipt["scored"] else [])):
-        if hashes.get(place["n"]) != place["sha256"]:
-            said = f"it promises line {place['n']} with sha256 {place['sha256'][:16]}…, and the log has another or none"
-            yield Problem(f"{LOG}, entry {receipt['entry']}", said)
-
-
-def check_receipts(published: Published) -> Found:
-    expected = receipt_files(published.manifest, published.lines)
-    for name, document in expected.items():
-        try:
-            found = read_signed(published.folder / name)
-        except DamagedError as error:
-            yield Problem(name, str(error).partition(": ")[2])
-            continue
-        if not is_signed(found, published.manifest["public_key"]):
-            yield Problem(name, "its signature is not the contest's, or it was changed")
-        elif {**document, "signature": found["signature"]} != found:
-            yield Problem(name, "it is signed, but it does not follow from the log")
-    yield from strangers(published.folder, RECEIPTS, {Path(name).name for name in expected})
 
 
 def check_decisions(published: Published) -> Found:
