@@ -54,7 +54,12 @@ def other_source(report: Json) -> None:
     report["run_config"]["estimator"]["source_sha256"] = "00" * 32
 
 
+def other_name(report: Json) -> None:
+    report["run_config"]["estimator"]["name"] = "winner"
+
+
 REPORTS = {
+    "estimator.name": other_name,
     "scoring": lower_floor,
     "flop_budget": larger_budget,
     "residual_wall_time_s": residual_time,

@@ -24,6 +24,7 @@ def _entry(line: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Pair]
     """A report belongs to one file of one participant."""
     config = report["run_config"]
     yield "participant", line["participant"], config["participant"]
+    yield "estimator.name", line["estimator"], config["estimator"]["name"]
     yield "estimator.source_sha256", line["file_sha256"], config["estimator"]["source_sha256"]
     yield "status", "finished", report["run_meta"]["status"]
 
