@@ -35,7 +35,9 @@ def plus_minus(value: float | None, error: float | None) -> str:
     if error is None:
         return figure(value)
     mantissa, _, exponent = f"{value:.2e}".partition("e")
-    return f"{mantissa}e{exponent} ± {error / 10 ** int(exponent):.2f}e{exponent}"
+    # 10^-324 is 0 as a float: such an error is shown by itself
+    scale = 10.0 ** int(exponent) if int(exponent) > -300 else 0.0
+    return f"{mantissa}e{exponent} ± " + (f"{error / scale:.2f}e{exponent}" if scale else figure(error))
 
 
 def inert(cell: object) -> object:

@@ -13,6 +13,7 @@ from whest.contest.keys import fingerprint, need_signatures
 from whest.contest.published import Published
 from whest.contest.rerun import run_again
 from whest.contest.verify import verify as check
+from whest.contest.verify import warnings
 from whest.display.answer import tell
 from whest.display.console import say
 from whest.errors import ConfigError, JobFailedError
@@ -26,24 +27,28 @@ class VerifyOptions:
     """The `verify` part of the config."""
 
     key: Annotated[str, Field(min_length=16, pattern=r"^[0-9a-fA-F]+$")] | None
+    receipt: Path | None
 
 
 def verify(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     settings = read_settings(config)
     typed = [word.partition("=")[2] for word in overrides if word.startswith("verify.key=")]
-    options: VerifyOptions = build_target(VerifyOptions, {"key": typed[-1] if typed else None}, "verify")
+    given = {"key": typed[-1] if typed else None, "receipt": config["verify"]["receipt"]}
+    options: VerifyOptions = build_target(VerifyOptions, given, "verify")
     if settings.board is None:
         raise ConfigError("board is missing: name the folder that a contest published, job=verify board=DIR")
     place = settings.board if settings.board.is_dir() else settings.board.parent
     if not place.is_dir():
         raise ConfigError(f"board={settings.board} does not exist: name the folder that a contest published")
     need_signatures()
-    published, problems = check(place, options.key)
+    published, problems = check(place, options.key, options.receipt)
     for problem in problems:
         say(f"WRONG    {printable(str(problem))}")
     wrong = [str(problem) for problem in problems]
     if published is not None and not problems:
         tell_published(published, options.key)
+        for warning in warnings(published):
+            say(f"note     {printable(warning)}")
         if settings.rerun is not None:
             wrong += rerun(published, str(settings.rerun), config)
     tell(problems=wrong)

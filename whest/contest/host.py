@@ -20,11 +20,24 @@ from whest.contest.board import board_files
 from whest.contest.inbox import Arrival, arrivals, read_arrival
 from whest.contest.intake import MOST_REFUSED, n_refused, received_fields, refusal, whose
 from whest.contest.keys import Document, Key, canonical, need_signatures, open_key, read_secret, sha256
-from whest.contest.log import Log, open_log, read_signed
+from whest.contest.log import DamagedError, Log, open_log, read_head, read_signed, refuse_lost
 from whest.contest.receipts import receipt_files
 from whest.contest.rules import FORMAT, commitment_to, contest_of, refuse_other_rules, rules_of
 from whest.contest.scoring import Scorer, entry_path, next_entry, run_id
-from whest.contest.storage import ENTRIES, KEY, LOCK, MANIFEST, REPORTS, RUNS, SECRET, SIGNED, Place, keep, tidy
+from whest.contest.storage import (
+    ENTRIES,
+    HEAD,
+    KEY,
+    LOCK,
+    MANIFEST,
+    REPORTS,
+    RUNS,
+    SECRET,
+    SIGNED,
+    Place,
+    keep,
+    tidy,
+)
 from whest.document import REPORT
 from whest.errors import ConfigError, JobFailedError
 from whest.metering.walk import METER_VERSION
@@ -113,12 +126,15 @@ class Host:
         files = board_files(self.manifest, self.log.lines, self.place.public)
         last = self.log.lines[-1]
         told = {"n": last["n"], "sha256": last["sha256"], "contest": self.manifest["name"]}
+        told |= {"kind": "board", "folder": self.place.public.name}
         signed = {**told, "files": {name: sha256(content) for name, content in files.items()}}
         for name, content in files.items():
             _renew(self.place.public / name, content)
         _renew(self.place.public / SIGNED, self.key.signed(signed))
 
     def publish_receipts(self) -> None:
+        """A receipt is a promise: the private folder knows the end of the log before it is given."""
+        _remember(self.place)
         for name, document in receipt_files(self.manifest, self.log.lines).items():
             _renew(self.place.public / name, self.key.signed(document))
 
@@ -156,8 +172,10 @@ def hosting(place: Place, config: Mapping[str, Any], prepare: Callable[[Document
         raise ConfigError(f"output={place.public} is hosted by another process: wait until it ends") from None
     try:
         tidy(place)
+        _refuse_used(place) if is_new else _refuse_lost_keys(place)
         key, secret = open_key(place.private / KEY), _open_secret(place.private / SECRET)
         log = open_log(place.public, key)
+        _refuse_older(place, log, key)
         if log.lines:
             manifest = read_signed(place.public / MANIFEST)
             _refuse_other_contest(manifest, log, key, secret)
@@ -171,6 +189,7 @@ def hosting(place: Place, config: Mapping[str, Any], prepare: Callable[[Document
                     shutil.rmtree(place.private)
                 raise
             open_contest(place, manifest, log)
+        _remember(place)
         yield Host(place, key, secret, manifest, log)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
@@ -178,6 +197,41 @@ def hosting(place: Place, config: Mapping[str, Any], prepare: Callable[[Document
         raise JobFailedError(f"the disk is full ({place.public}): make room and run the same command again") from None
     finally:
         lock.release()
+
+
+def _refuse_used(place: Place) -> None:
+    """A secret that was revealed, or that runs were made with, is no secret of a new contest."""
+    used = [name for name in (HEAD, RUNS, ENTRIES) if (place.private / name).exists()]
+    if used:
+        raise ConfigError(
+            f"host.private={place.private} is of a contest that was opened before (it has {used[0]}), and its secret "
+            "may be known: name another folder, host.private=DIR, or bring that contest's published folder back"
+        )
+
+
+def _refuse_lost_keys(place: Place) -> None:
+    for name in (KEY, SECRET):
+        if not (place.private / name).exists():
+            raise ConfigError(
+                f"{place.private / name} is missing, and the contest is open: bring back the file that it was opened "
+                "with, or name its folder, host.private=DIR"
+            )
+
+
+def _refuse_older(place: Place, log: Log, key: Key) -> None:
+    """A published folder from a backup has lost lines that were promised: their numbers must not be given again."""
+    head = read_head(place.private, key.public)
+    try:
+        refuse_lost(log.lines, head)
+    except DamagedError as error:
+        raise ConfigError(
+            f"output={place.public} ends before what {place.private / HEAD} remembers ({error}): "
+            "bring the last published folder back"
+        ) from None
+
+
+def _remember(place: Place) -> None:
+    _renew(place.private / HEAD, (place.public / HEAD).read_bytes())
 
 
 def _open_secret(path: Path) -> bytes:

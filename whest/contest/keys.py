@@ -92,7 +92,7 @@ def is_signed(document: Mapping[str, Any], public: str) -> bool:
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
         key.verify(bytes.fromhex(str(document[SIGNATURE])), canonical(body))
-    except (InvalidSignature, KeyError, ValueError):
+    except (InvalidSignature, KeyError, ValueError, TypeError):
         return False
     return True
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from whest.contest.board import of_kind
 from whest.contest.keys import Document
 from whest.contest.published import Published
-from whest.contest.rules import run_config, sealed_node
+from whest.contest.rules import contest_of, run_config, sealed_node
 from whest.contest.scoring import entry_path, run_id
 from whest.contest.storage import ENTRIES, REPORTS
 from whest.document import case_rows
@@ -19,8 +19,16 @@ from whest.tracking.recorded import read_report
 
 CLOSE = 1e-4
 """How far a figure may be off on another processor, whose sums round otherwise. FLOPs must be the same."""
-EXACT = ("flops_used", "is_correct")
-NEAR = ("final_layer_mse", "accuracy", "loss")
+EXACT = (
+    "mlp_name flops_used is_correct error_code attempted "
+    "budget_exhausted time_exhausted residual_wall_time_exhausted combined_budget_exhausted"
+).split()
+NEAR = ("final_layer_mse", "accuracy", "loss", "right")
+WHOLE = ("score", "score_se")
+"""Of a report, and for NO_TIME of each case: compared unless the rule prices the time."""
+NO_TIME = ("residual_wall_time_s", "score_multiplier", "adjusted_final_layer_score")
+PRICED = ("fherma",)
+"""Rules in whose score the clock has a part."""
 Verdict = Literal["same", "near", "differs"]
 
 
@@ -36,7 +44,7 @@ class Again:
 def chosen(published: Published, which: str) -> list[Document]:
     """The scored entries that `rerun=…` names: all, an entry's number, or a participant's."""
     received = {line["entry"]: line for line in of_kind(published.lines, "received")}
-    scored = [line for line in of_kind(published.lines, "scored") if line["failed"] is None]
+    scored = of_kind(published.lines, "scored")
     number = which.zfill(6)
     found = [
         line
@@ -56,48 +64,75 @@ def run_again(published: Published, which: str, config: Mapping[str, Any]) -> It
         raise ConfigError(f"rerun={which} needs the secret seed, which is revealed when the contest is closed")
     received = {line["entry"]: line for line in of_kind(published.lines, "received")}
     for line in chosen(published, which):
+        entry = received[line["entry"]]
+        if line["failed"] is not None:
+            yield _fails_again(published, published.secret, entry, config)
         for run in line["runs"]:
-            with tempfile.TemporaryDirectory() as place:
-                yield _again(published, published.secret, received[line["entry"]], run, config, Path(place))
+            name = run_id(line["entry"], run["number"])
+            report, reason = _made(published, published.secret, entry, run["number"], config)
+            if report is None:
+                yield Again(name, "differs", f"it can't be run: {reason}")
+                continue
+            before = read_report(published.folder / REPORTS / f"{name}.json").report
+            yield compared(name, before, report)
 
 
-def _again(
+def _fails_again(published: Published, secret: bytes, entry: Mapping[str, Any], config: Mapping[str, Any]) -> Again:
+    """An entry that the log calls failed must fail here, too, with one of its seeds."""
+    for number in range(contest_of(published.manifest).n_seeds):
+        _, reason = _made(published, secret, entry, number, config)
+        if reason is not None:
+            return Again(run_id(entry["entry"], number), "same", f"it fails here, too: {reason}")
+    return Again(run_id(entry["entry"], 0), "differs", "the log says that it failed, and here it runs and has a score")
+
+
+def _made(
+    published: Published, secret: bytes, line: Mapping[str, Any], number: int, config: Mapping[str, Any]
+) -> tuple[Mapping[str, Any] | None, str | None]:
+    """One run, in a folder that is thrown away: its report, and why it has no score."""
+    with tempfile.TemporaryDirectory() as place:
+        return _made_in(Path(place), published, secret, line, number, config)
+
+
+def _made_in(
+    place: Path,
     published: Published,
     secret: bytes,
     line: Mapping[str, Any],
-    run: Mapping[str, Any],
+    number: int,
     config: Mapping[str, Any],
-    place: Path,
-) -> Again:
+) -> tuple[Mapping[str, Any] | None, str | None]:
     from whest.experiment import build
     from whest.experiment import run as carry_out
 
-    name = run_id(line["entry"], run["number"])
     node = sealed_node(entry_path(published.folder.absolute() / ENTRIES, line), line["estimator"])
     own = {**config, "outputs_dir": str(place / "outputs"), "participant": line["participant"]}
-    rerun_config = run_config(published.manifest, own, secret, run["number"], node)
+    rerun_config = run_config(published.manifest, own, secret, number, node)
     try:
         experiment = build(rerun_config, place / "run")
         report = carry_out(experiment, place / "run")
-    except UnprotectedError:
+    except (UnprotectedError, OSError, MemoryError):
         raise
-    except WhestError as error:
-        return Again(name, "differs", f"it can't be run: {' '.join(str(error).split())[:300]}")
+    except Exception as error:  # as the host does: a program that breaks a reader has failed
+        kind = "" if isinstance(error, WhestError) else f"{type(error).__name__}: "
+        return None, kind + " ".join(str(error).split())[:300]
     if report.meta.status == "interrupted":
         raise KeyboardInterrupt
-    before = read_report(published.folder / REPORTS / f"{name}.json").report
-    return compared(name, before, report.to_json())
+    return report.to_json(), report.problem
 
 
 def compared(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Again:
     """The two reports: the protocol and the FLOPs are the same, errors to rounding, whatever the clock said."""
     if before["run_meta"]["protocol_hash"] != after["run_meta"]["protocol_hash"]:
         return Again(name, "differs", "it has another protocol here: another version of whest, or other data")
-    old, new = figures(before["results"]), figures(after["results"])
+    timed = after["run_config"]["scoring"]["name"] in PRICED
+    old, new = figures(before["results"], timed), figures(after["results"], timed)
     if len(old) != len(new):
         return Again(name, "differs", f"it has {len(new)} figures here and {len(old)} in its report")
     worst = 0.0
-    for (what, left), (_, right) in zip(old, new, strict=True):
+    for (what, left), (name_here, right) in zip(old, new, strict=True):
+        if what != name_here:
+            return Again(name, "differs", f"it has {name_here} here, and {what} in its report")
         if what in EXACT and left != right:
             return Again(name, "differs", f"{what} is {right} here and {left} in its report")
         worst = max(worst, distance(left, right))
@@ -109,10 +144,11 @@ def compared(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> 
     return Again(name, "same", f"score {score:.6g}, every figure the same")
 
 
-def figures(results: Mapping[str, Any]) -> Sequence[tuple[str, Any]]:
-    """The figures of each case that no clock has a part in."""
-    rows = case_rows(results)
-    found = [(name, row[name]) for row in rows for name in (*EXACT, *NEAR) if name in row]
+def figures(results: Mapping[str, Any], timed: bool = False) -> Sequence[tuple[str, Any]]:
+    """The figures of each case and of the whole that no clock has a part in."""
+    rows, more = case_rows(results), () if timed else NO_TIME
+    found = [(name, row[name]) for row in rows for name in (*EXACT, *NEAR, *more) if name in row]
+    found += [] if timed else [(name, results.get(name)) for name in WHOLE]
     losses = results.get("online", {}).get("loss", []) if isinstance(results.get("online"), Mapping) else []
     whole = [("flops_used", results["flops_used"])] if "flops_used" in results else []
     return [*found, *whole, *(("loss", loss) for loss in losses)]

@@ -28,6 +28,8 @@ RULES = (
 """The parts of a config that make a contest's score, and its board."""
 CLASSES = ("dataset", "truth", "data", "scoring", "leaderboard")
 """Groups that name a class."""
+DRAWN = "whest.dataset.sources.FreshDataset"
+"""The only dataset of a contest."""
 FILES = ("exam", "text", "validation", "path")
 """Keys of `data` that name a file. The manifest has its sha256; whoever runs an entry types where it is."""
 
@@ -62,13 +64,21 @@ def read_contest(config: Mapping[str, Any]) -> Contest:
     if "contest" not in config:
         raise ConfigError("contest is missing: choose its rules, contest=whitebox, or the folder of one, output=DIR")
     contest: Contest = build_target(Contest, config["contest"], "contest")
-    if (contest.n_mlps is not None) != (config["task"]["name"] == "whitebox"):
-        raise ConfigError(f"contest.n_mlps={contest.n_mlps} is for task=whitebox, and only there it is needed")
-    if contest.n_mlps is not None and "seed" not in config["dataset"]:
-        raise ConfigError("a contest draws its MLPs from a secret seed: use dataset=fresh, and not a published dataset")
+    _refuse_other_data(contest, config)
     if config["estimator"].get("mode", "traced") != "traced":
         raise ConfigError("estimator.mode: a contest scores traced programs, leave it out")
     return contest
+
+
+def _refuse_other_data(contest: Contest, config: Mapping[str, Any]) -> None:
+    """MLPs are drawn from the secret seed. A folder from elsewhere can't make its reader open a file or a hub."""
+    dataset, is_whitebox = config["dataset"], config["task"]["name"] == "whitebox"
+    if (contest.n_mlps is not None) != is_whitebox:
+        raise ConfigError(f"contest.n_mlps={contest.n_mlps} is for task=whitebox, and only there it is needed")
+    if is_whitebox and ("seed" not in dataset or dataset.get("_target_") != DRAWN):
+        raise ConfigError("a contest draws its MLPs from a secret seed: use dataset=fresh, and not a published dataset")
+    if not is_whitebox and {"path", "repo"} & set(dataset):
+        raise ConfigError(f"task={config['task']['name']} reads no MLPs: leave dataset out")
 
 
 def rules_of(config: Mapping[str, Any]) -> Document:
@@ -94,7 +104,9 @@ def _digest(key: str, path: Any) -> str | None:
 
 
 def contest_of(manifest: Mapping[str, Any]) -> Contest:
+    """The same checks as at the opening: a manifest may be a stranger's."""
     contest: Contest = build_target(Contest, manifest["rules"]["contest"], "contest")
+    _refuse_other_data(contest, manifest["rules"])
     return contest
 
 

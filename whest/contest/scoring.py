@@ -49,18 +49,25 @@ class Scorer:
                 shutil.rmtree(folder, ignore_errors=True)
                 reason = self._run(line, number, folder)
                 report = sha256((folder / REPORT).read_bytes()) if reason is None else None
-                keep(folder / ENDED, canonical({"failed": reason, "report": report}) + b"\n")
+                told = {"failed": reason, "report": report, **self._bound(line)}
+                keep(folder / ENDED, canonical(told) + b"\n")
 
     def run_folder(self, line: Mapping[str, Any], number: int) -> Path:
         return self.place.private / RUNS / line["entry"] / str(number)
 
     def has_ended(self, line: Mapping[str, Any], number: int) -> bool:
-        """Whether a run is whole. One that a crash cut short is made again."""
+        """Whether a run is whole, and of this file and secret. One that a crash cut short is made again."""
         folder = self.run_folder(line, number)
         if not (folder / ENDED).exists():
             return False
         ended = read_signed(folder / ENDED)
+        if any(ended.get(name) != value for name, value in self._bound(line).items()):
+            return False
         return ended["failed"] is not None or ended["report"] == sha256(read_bounded(folder / REPORT, LARGEST_REPORT))
+
+    def _bound(self, line: Mapping[str, Any]) -> Document:
+        """What a run belongs to: numbers of entries begin anew in each contest."""
+        return {"file_sha256": line["file_sha256"], "commitment": self.manifest["commitment"]}
 
     def _run(self, line: Mapping[str, Any], number: int, folder: Path) -> str | None:
         """Run an entry once. Why it has no score; None if it has one. What is no fault of the entry's is raised."""

@@ -3,53 +3,75 @@
 Each check names the file, the line or the entry that is wrong. A check that can't be carried out is a problem, too.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
+from whest import __version__
 from whest.contest.board import board_files, of_kind
-from whest.contest.intake import refusal
-from whest.contest.keys import fingerprint, is_signed, sha256
+from whest.contest.intake import look_into, refusal
+from whest.contest.keys import SIGNATURE, fingerprint, is_signed, sha256
 from whest.contest.log import DamagedError, read_head, read_signed, refuse_lost
 from whest.contest.published import Found, Problem, Published, content_of, open_published, strangers
-from whest.contest.receipts import receipt_files
+from whest.contest.receipts import check_receipt, check_receipts
 from whest.contest.rules import commitment_to, contest_of, derived_seed
 from whest.contest.scoring import FACTS, entry_path, run_facts, run_id
 from whest.contest.storage import BOARD, ENTRIES, HEAD, LOG, MANIFEST, RECEIPTS, REPORTS, SIGNED
+from whest.contest.story import check_story
+from whest.contest.terms import unkept_term
 from whest.errors import WhestError
-from whest.files import LARGEST_SEALED
+from whest.files import LARGEST_SEALED, SEALED
 from whest.tracking.recorded import LARGEST_REPORT, read_report
 
+PAGE = "board.html"
 LARGEST_BOARD = 2**26
+HEAD_FIELDS = {"n", "sha256", "contest", SIGNATURE}
+"""A head has these alone: no other signed document can stand for it."""
 
 
-def verify(folder: Path, key: str | None = None) -> tuple[Published | None, list[Problem]]:
-    """All checks that need no run."""
-    published, problems = open_published(folder)
-    if published is None:
+def verify(folder: Path, key: str | None = None, receipt: Path | None = None) -> tuple[Published | None, list[Problem]]:
+    """All checks that need no run. `receipt` is a participant's own copy."""
+    opened: list[Published] = []
+
+    def read() -> Found:
+        published, problems = open_published(folder)
+        opened.extend([] if published is None else [published])
+        yield from problems
+
+    problems = at_the_door(LOG, read)
+    if not opened:
         return None, problems
-    checks: Sequence[Callable[[Published], Found]] = (
-        check_head,
-        check_board,
-        check_receipts,
-        check_decisions,
-        check_secret,
-        check_entries,
-        check_reports,
-    )
+    published = opened[0]
+    checks: list[tuple[str, Callable[[Published], Iterable[Problem]]]] = [
+        (HEAD, check_head),
+        (SIGNED, check_board),
+        (RECEIPTS, check_receipts),
+        (LOG, check_story),
+        (LOG, check_decisions),
+        (LOG, check_secret),
+        (ENTRIES, check_entries),
+        (REPORTS, check_reports),
+    ]
     if key is not None:
-        problems += check_key(published, key)
-    for check in checks:
-        try:
-            problems += check(published)
-        except WhestError as error:
-            problems.append(Problem(check.__name__.removeprefix("check_"), str(error)))
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ValidationError) as error:
-            words = f"it can't be checked ({type(error).__name__}: {str(error)[:200]})"
-            problems.append(Problem(check.__name__.removeprefix("check_"), words))
+        checks.insert(0, (MANIFEST, partial(check_key, key=key)))
+    if receipt is not None:
+        checks.append((str(receipt), partial(check_receipt, path=receipt)))
+    for where, check in checks:
+        problems += at_the_door(where, partial(check, published))
     return published, problems
+
+
+def at_the_door(where: str, check: Callable[[], Iterable[Problem]]) -> list[Problem]:
+    """What a check finds. Whatever a stranger's data do to it is a problem with a name, too."""
+    found: list[Problem] = []
+    try:
+        found.extend(check())
+    except WhestError as error:
+        found.append(Problem(where, str(error)))
+    except Exception as error:
+        found.append(Problem(where, f"it can't be checked ({type(error).__name__}: {str(error)[:200]})"))
+    return found
 
 
 def check_key(published: Published, key: str) -> list[Problem]:
@@ -69,6 +91,8 @@ def check_head(published: Published) -> Found:
         return
     if head is None:
         yield Problem(HEAD, "it is missing")
+    elif set(head) != HEAD_FIELDS or head["contest"] != published.manifest["name"]:
+        yield Problem(HEAD, "it is signed, but it is no head of this contest's log")
     elif head["n"] != len(published.lines) - 1:
         yield Problem(f"{LOG}, line {head['n'] + 1}", f"it is not signed yet: {HEAD} ends before it")
 
@@ -85,28 +109,30 @@ def check_board(published: Published) -> Found:
         return
     if (signed["n"], signed["sha256"]) != (published.lines[-1]["n"], published.lines[-1]["sha256"]):
         yield Problem(SIGNED, f"it was made at line {signed['n']} of the log, which has gone on: run job=host again")
-    made = board_files(published.manifest, published.lines, published.folder)
+    if signed.get("kind") != "board" or signed["contest"] != published.manifest["name"]:
+        yield Problem(SIGNED, "it is signed, but it is no board of this contest")
+    made = board_files(published.manifest, published.lines, Path(str(signed.get("folder"))))
+    names = [name for name in BOARD if name != PAGE or is_same_version(published)]
     for name in BOARD:
         content = content_of(published.folder / name, LARGEST_BOARD)
         if content is None or sha256(content) != signed["files"].get(name):
             yield Problem(name, "it is missing" if content is None else "it is not the file that was signed")
-        elif name != "board.html" and content != made[name]:  # a page depends on whest's version
+        elif name in names and content != made[name]:
             yield Problem(name, "it is signed, but it does not follow from the log")
 
 
-def check_receipts(published: Published) -> Found:
-    expected = receipt_files(published.manifest, published.lines)
-    for name, document in expected.items():
-        try:
-            found = read_signed(published.folder / name)
-        except DamagedError as error:
-            yield Problem(name, str(error).partition(": ")[2])
-            continue
-        if not is_signed(found, published.manifest["public_key"]):
-            yield Problem(name, "its signature is not the contest's, or it was changed")
-        elif {**document, "signature": found["signature"]} != found:
-            yield Problem(name, "it is signed, but it does not follow from the log")
-    yield from strangers(published.folder, RECEIPTS, {Path(name).name for name in expected})
+def is_same_version(published: Published) -> bool:
+    """A page depends on whest's version, so that only the same one can make it again."""
+    versions = published.manifest["versions"]
+    return isinstance(versions, Mapping) and versions.get("whest") == __version__
+
+
+def warnings(published: Published) -> list[str]:
+    """What could not be checked, and is no fault."""
+    if is_same_version(published):
+        return []
+    version = str(published.manifest["versions"])[:100]
+    return [f"{PAGE}: only its signature was checked, it was made by {version} and this is whest {__version__}"]
 
 
 def check_decisions(published: Published) -> Found:
@@ -118,11 +144,6 @@ def check_decisions(published: Published) -> Found:
         if due != line["refused"]:
             said = f"entry {line['entry']} was {_taken(line['refused'])}, the rules say {_taken(due)}"
             yield Problem(f"{LOG}, line {line['n']}", said)
-    taken = {line["entry"] for line in received if line["refused"] is None}
-    scored = [line["entry"] for line in of_kind(published.lines, "scored")]
-    for entry in sorted(set(scored)):
-        if entry not in taken or scored.count(entry) > 1:
-            yield Problem(LOG, f"entry {entry} was scored {scored.count(entry)} times, or was never taken")
 
 
 def _taken(refused: str | None) -> str:
@@ -140,7 +161,7 @@ def check_secret(published: Published) -> Found:
 
 
 def check_entries(published: Published) -> Found:
-    """After the closing: each entry's file, by its sha256."""
+    """After the closing: each entry's file, by its sha256; and what the log says of it, from the file again."""
     if published.secret is None:
         return
     taken = [line for line in of_kind(published.lines, "received") if line["refused"] is None]
@@ -151,7 +172,17 @@ def check_entries(published: Published) -> Found:
             yield Problem(
                 f"{ENTRIES}/{path.name}", "it is missing" if content is None else "it is not the file that was received"
             )
+        elif (name := mistold(published.manifest, line, content)) is not None:
+            yield Problem(f"{LOG}, line {line['n']}", f"its {name} does not follow from {ENTRIES}/{path.name}")
     yield from strangers(published.folder, ENTRIES, {entry_path(Path(), line).name for line in taken})
+
+
+def mistold(manifest: Mapping[str, Any], line: Mapping[str, Any], content: bytes) -> str | None:
+    """The first thing that the log says of an entry and that its file does not."""
+    told = {"n_bytes": len(content), "estimator": Path(line["file"]).stem, "description": "", "damage": None}
+    if line["file"].endswith(SEALED):
+        told |= look_into(content, contest_of(manifest), manifest["rules"])
+    return next((name for name, value in told.items() if line[name] != value), None)
 
 
 def check_reports(published: Published) -> Found:
@@ -159,6 +190,7 @@ def check_reports(published: Published) -> Found:
     if published.secret is None:
         return
     names = set()
+    received = {line["entry"]: line for line in of_kind(published.lines, "received")}
     for line in of_kind(published.lines, "scored"):
         for run in line["runs"]:
             name = f"{run_id(line['entry'], run['number'])}.json"
@@ -167,19 +199,21 @@ def check_reports(published: Published) -> Found:
             content = content_of(path, LARGEST_REPORT)
             if content is None or sha256(content) != run["report_sha256"]:
                 yield Problem(f"{REPORTS}/{name}", "it is missing" if content is None else "it was changed")
-            elif (problem := report_problem(published.secret, path, run)) is not None:
+            elif (problem := report_problem(published, received[line["entry"]], path, run)) is not None:
                 yield Problem(f"{REPORTS}/{name}", problem)
     yield from strangers(published.folder, REPORTS, names)
 
 
-def report_problem(secret: bytes, path: Path, run: Mapping[str, Any]) -> str | None:
+def report_problem(published: Published, line: Mapping[str, Any], path: Path, run: Mapping[str, Any]) -> str | None:
+    secret = published.secret or b""
     facts = run_facts(path, run["number"])
     different = [name for name in FACTS if facts[name] != run[name]]
     if different:
         return f"the log says something else about its {different[0]}"
-    config = read_report(path).report["run_config"]
+    report = read_report(path).report
+    config = report["run_config"]
     if config["dataset"].get("seed") != derived_seed(secret, "data"):
         return "its data were not drawn from the secret seed"
     if config["seed"] != derived_seed(secret, f"run {run['number']}"):
         return "its seed does not follow from the secret"
-    return None
+    return unkept_term(published.manifest, line, report)

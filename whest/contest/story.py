@@ -1,0 +1,105 @@
+"""The story that a log tells: which line may follow which, and when. Each line is a stranger's data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, get_args
+
+from whest.boards.verdicts import Ruling
+from whest.contest.keys import Document
+from whest.contest.published import Found, Problem, Published
+from whest.contest.rules import Contest, contest_of, read_moment
+from whest.contest.storage import LOG, MANIFEST
+
+KINDS = ("opened", "received", "scored", "verdict", "closed")
+
+
+@dataclass
+class Story:
+    """What has happened up to a line."""
+
+    contest: Contest
+    at: datetime | None = None
+    is_closed: bool = False
+    taken: set[str] = field(default_factory=set)
+    scored: set[str] = field(default_factory=set)
+
+    def wrong(self, line: Document) -> str | None:
+        """Why this line can't come next; None if it can, and it then has."""
+        kind, at = line["kind"], read_moment(line["at"])
+        if kind not in KINDS:
+            return f"{str(kind)[:40]} is no kind of line"
+        if (kind == "opened") != (self.at is None):
+            return "a contest is opened once, by the first line"
+        if self.is_closed and kind != "verdict":
+            return "after the closing there may only be verdicts"
+        if at.tzinfo is None or (self.at is not None and at < self.at):
+            return f"its time {line['at']} is before that of the line before it, or has no zone"
+        before, self.at = self.at, at
+        if kind == "received":
+            return self._received(line, at, before)
+        if kind == "scored":
+            return self._scored(line)
+        if kind == "verdict":
+            return self._verdict(line)
+        if kind == "closed":
+            return self._closed()
+        return None
+
+    def _received(self, line: Document, at: datetime, before: datetime | None) -> str | None:
+        received = read_moment(line["received_at"])
+        if line["refused"] is None:
+            self.taken.add(line["entry"])
+        if received > at:
+            return f"it was received at {line['received_at']}, after the line was written"
+        # the host's clock is read after the line before was written
+        if self.contest.received == "host" and before is not None and received < before:
+            return f"it was received at {line['received_at']}, before the line before it was written"
+        return None
+
+    def _scored(self, line: Document) -> str | None:
+        entry, failed = line["entry"], line["failed"]
+        if entry not in self.taken or entry in self.scored:
+            return f"entry {entry} was scored before, or was never taken"
+        self.scored.add(entry)
+        numbers = [run["number"] for run in line["runs"]]
+        due = list(range(self.contest.n_seeds)) if failed is None else []
+        if numbers != due or any(type(number) is not int for number in numbers):
+            return f"it has the runs {numbers[:10]}, the rules say {due[:10]}"
+        if failed is not None and not (isinstance(failed, str) and failed):
+            return "it does not say why the entry failed"
+        return None
+
+    def _verdict(self, line: Document) -> str | None:
+        if line["entry"] not in self.scored:
+            return f"entry {line['entry']} is judged before it was scored"
+        if line["verdict"] not in get_args(Ruling) or not (isinstance(line["reason"], str) and line["reason"].strip()):
+            return "it is no verdict with a reason"
+        return None
+
+    def _closed(self) -> str | None:
+        self.is_closed = True
+        missing = sorted(self.taken - self.scored)
+        return f"entry {missing[0]} was taken, and never scored" if missing else None
+
+
+def check_story(published: Published) -> Found:
+    """Each line after those before it; and the names that are told twice are the same."""
+    manifest = published.manifest
+    story = Story(contest_of(manifest))
+    yield from _told_twice(manifest, published.lines)
+    for line in published.lines:
+        try:
+            wrong = story.wrong(line)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            wrong = f"it can't be read ({type(error).__name__}: {str(error)[:100]})"
+        if wrong is not None:
+            yield Problem(f"{LOG}, line {line['n']}", wrong)
+
+
+def _told_twice(manifest: Mapping[str, Any], lines: Sequence[Document]) -> Found:
+    rules = manifest["rules"]
+    if not manifest["name"] == rules["contest"]["name"] == lines[0]["contest"]:
+        yield Problem(MANIFEST, "its name, that of its rules and that of the log's first line differ")
+    if rules["leaderboard"].get("deadline") != rules["contest"]["deadline"]:
+        yield Problem(MANIFEST, "leaderboard.deadline is not contest.deadline")

@@ -1,0 +1,76 @@
+"""What a report must say because the contest's rules say it. Nothing of a score's formula is taken from the report."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from whest.config.build import build_group
+from whest.contest.keys import Document
+from whest.contest.rules import contest_of, refuse_other_classes
+
+Pair = tuple[str, Any, Any]
+"""A name, what the rules say, what the report says."""
+
+
+def unkept_term(manifest: Mapping[str, Any], line: Mapping[str, Any], report: Mapping[str, Any]) -> str | None:
+    """The first thing in which a report differs from the rules or from its entry, in words."""
+    for name, expected, found in (*_entry(line, report), *_rules(manifest, report)):
+        if found != expected:
+            return f"its {name} is {str(found)[:100]}, the contest says {str(expected)[:100]}"
+    return None
+
+
+def _entry(line: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Pair]:
+    """A report belongs to one file of one participant."""
+    config = report["run_config"]
+    yield "participant", line["participant"], config["participant"]
+    yield "estimator.name", line["estimator"], config["estimator"]["name"]
+    yield "estimator.source_sha256", line["file_sha256"], config["estimator"]["source_sha256"]
+    yield "status", "finished", report["run_meta"]["status"]
+
+
+def _rules(manifest: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Pair]:
+    rules, config, protocol = manifest["rules"], report["run_config"], report["run_meta"]["protocol"]
+    task, rule, limits = rules["task"]["name"], _rule(rules), _limits(rules)
+    yield "task", (task, task), (config["task"], protocol["task"]["name"])
+    yield "scoring", rule, config["scoring"]
+    yield "protocol.scoring", rule, protocol["scoring"]
+    yield "flop_budget", limits["budget"], config["flop_budget"]
+    yield "lambda_flops_per_second", limits["lam"], config["lambda_flops_per_second"]
+    yield "wall_time_limit_s", limits["wall_time_limit_s"], config["wall_time_limit_s"]
+    yield "residual_wall_time_limit_s", limits["residual_wall_time_limit_s"], config["residual_wall_time_limit_s"]
+    yield "protocol.limits", limits, protocol["limits"]
+    yield "mode", ("traced", "traced"), (config["estimator"]["mode"], protocol["mode"])
+    yield "protocol.require", sorted(rules["isolation"]["require"]), protocol["require"]
+    if task == "whitebox":
+        yield from _whitebox(manifest, report)
+
+
+def _whitebox(manifest: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[Pair]:
+    rules, config, rows = manifest["rules"], report["run_config"], report["results"]["per_mlp"]
+    n_mlps, dataset, truth = contest_of(manifest).n_mlps, rules["dataset"], report["run_meta"]["protocol"]["truth"]
+    yield "n_mlps", (n_mlps, n_mlps), (config["n_mlps"], config["dataset"]["n_mlps"])
+    yield "number of rows", n_mlps, len(rows)
+    yield "MLPs' numbers", list(range(len(rows))), [row["mlp_index"] for row in rows]
+    yield "shape", (int(dataset["width"]), int(dataset["depth"])), (config["width"], config["depth"])
+    yield "protocol.dataset", config["dataset"]["sha256"], report["run_meta"]["protocol"]["dataset"]
+    for name in ("n_samples", "standard_error"):
+        if rules["truth"].get(name) is not None:
+            yield f"truth.{name}", float(rules["truth"][name]), truth[name]
+    # a traced program has no residual time, so that λ can't raise anybody's cost
+    yield "residual_wall_time_s", [0] * len(rows), [row["residual_wall_time_s"] for row in rows]
+
+
+def _rule(rules: Mapping[str, Any]) -> Document:
+    refuse_other_classes(rules)
+    rule = build_group(rules, "scoring")
+    return {"name": rule.name, "version": rule.version, **asdict(rule)}
+
+
+def _limits(rules: Mapping[str, Any]) -> Document:
+    """An exam has no price of time."""
+    is_exam = rules["task"]["name"] == "exam"
+    names = ("wall_time_limit_s", "residual_wall_time_limit_s")
+    given = {name: None if rules[name] is None else float(rules[name]) for name in names}
+    own = {"residual_wall_time_limit_s": None} if is_exam else {}
+    return {"budget": float(rules["budget"]), "lam": 0.0 if is_exam else float(rules["lam"])} | given | own
