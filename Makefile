@@ -52,10 +52,10 @@ launchers: $(STAMP)  ## add joblib, submitit, Ray, Optuna and PostgreSQL's drive
 	@grep -v '^optuna==' constraints.txt > .venv/launchers.txt  # the plug-in of hydra/sweeper=tune stops at Optuna 2
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c .venv/launchers.txt -e '.[joblib,submitit,ray,optuna,postgres]'
 
-system-deps: $(STAMP)  ## install what the slow tests need of Debian: Chromium, PostgreSQL
+system-deps: $(STAMP)  ## install what the slow tests need: Chromium, PostgreSQL, bubblewrap, the docs site's builder
 	apt-get update --quiet
 	apt-get install --yes --no-install-recommends chromium postgresql bubblewrap
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser,docs]'
 
 screenshots: $(STAMP)  ## make the pictures of pages in docs/ anew, in a real browser
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[browser]'

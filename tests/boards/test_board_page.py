@@ -1,7 +1,6 @@
 """The board's page in a real browser: it opens without errors, sorts, and its picture is docs/page-board.png."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,6 @@ from tests.support.recorded_store import Store
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed (make system-deps)"),
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
     pytest.mark.filterwarnings("ignore:For backward compatibility, 'str' dtypes:DeprecationWarning"),  # MLflow's
 ]

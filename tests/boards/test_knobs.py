@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from tests.support.browser import CHROMIUM, Visit, open_browser
+from tests.support.browser import Visit, open_browser
 from whest.boards.board import Board, Track, told_apart
 from whest.boards.entries import _knobs
 from whest.boards.policies import Row
@@ -68,7 +68,6 @@ def test_console_csv_json_and_page_have_the_knobs_and_fold_the_other_tracks(tmp_
 
 @pytest.fixture
 def chromium() -> Iterator[Any]:
-    pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
     yield from open_browser()
 
 
@@ -77,7 +76,6 @@ WIDE = """() => [...document.querySelectorAll(".scroll")].filter((box) => box.ch
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # greenlet's
 def test_a_board_fits_1280_pixels(chromium: Any, tmp_path: Path) -> None:
     visit = Visit(chromium, save_board(board(), tmp_path) / "board.html", width=1280)

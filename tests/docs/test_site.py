@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import CHROMIUM, PATIENCE_MS, browser
+from tests.support.browser import IN_BROWSER, PATIENCE_MS, browser
 from tests.support.places import ROOT
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium: make system-deps"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # greenlet's
-]
+pytestmark = IN_BROWSER
 __all__ = ["browser"]
 
 READ_LINKS = """() => [...document.querySelectorAll("a[href]")]
@@ -24,8 +20,6 @@ READ_LINKS = """() => [...document.querySelectorAll("a[href]")]
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("sphinx", reason="needs the extra docs: make docs")
-    pytest.importorskip("myst_parser", reason="needs the extra docs: make docs")
     folder = tmp_path_factory.mktemp("docs") / "site"
     command = [sys.executable, "docs/site/build.py", "--output", folder]
     built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

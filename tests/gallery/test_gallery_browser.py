@@ -7,19 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import CHROMIUM, Visit, keep, open_browser, overlaps
+from tests.support.browser import ATTACK, IN_BROWSER, Visit, keep, open_browser, overlaps
 from tests.support.many_runs import Outputs
 from whest.document import GALLERY
 from whest.gallery.index import update_index
 from whest.gallery.page import save_gallery
 
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # greenlet's
-]
-ATTACK = "</script><script>document.title='broken into'</script><img src=x onerror=\"document.title='broken into'\">"
+pytestmark = IN_BROWSER
 NAMES = ("cov_prop", "mean_prop", "monte_carlo", "kerdock")
 N_RUNS = 1000
 WHEN, WHAT, SCORE = 2, 3, 6

@@ -9,22 +9,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import CHROMIUM, Visit, browser, keep, overlaps
-
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
+from tests.support.browser import ATTACK, IN_BROWSER, Visit, browser, keep, overlaps
 
 __all__ = ["browser"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # MLflow's and greenlet's
-]
+pytestmark = IN_BROWSER
 LARGEST_RUN = 600_000
 """Bytes of a page with 50 MLPs."""
 SCORE = 3
 """The column of scores in the table of MLPs, counted from 1."""
 SWEEP = ("estimator=mean_prop,cov_prop,monte_carlo", "budget=1e9,1e10", "dataset.n_mlps=4", "tracking=none")
-ATTACK = "</script><script>document.title='broken into'</script><img src=x onerror=\"document.title='broken into'\">"
 
 
 def test_a_runs_page(browser: Any, whest: Callable[..., Any], tmp_path: Path) -> None:

@@ -7,16 +7,10 @@ from typing import Any
 import pytest
 
 from tests.page.test_page import contrast, page_saying
-from tests.support.browser import CHROMIUM, Visit, open_browser, overlaps
+from tests.support.browser import ATTACK, IN_BROWSER, Visit, open_browser, overlaps
 from whest.page import Axis, Chart, Choice, Guide, Page, Series, save_page
 
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # greenlet's
-]
-ATTACK = "</script><script>document.title='broken into'</script><img src=x onerror=\"document.title='broken into'\">"
+pytestmark = IN_BROWSER
 GROUNDS = {"light": "#ffffff", "dark": "#181e27"}
 """The colour of a card, on which charts stand."""
 

@@ -4,18 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.support.browser import CHROMIUM, Visit, browser, keep, overlaps
-
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
+from tests.support.browser import IN_BROWSER, Visit, browser, keep, overlaps
 
 __all__ = ["browser"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # greenlet's
-]
+pytestmark = IN_BROWSER
 ONE_LINE = """() => { const value = document.querySelector(".headline .value");
   return value.getBoundingClientRect().height < 2 * parseFloat(getComputedStyle(value).lineHeight); }"""
 

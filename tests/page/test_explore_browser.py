@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 
 from tests.page.test_explore import REPORT, network
-from tests.support.browser import CHROMIUM, Visit, keep, open_browser, overlaps
+from tests.support.browser import ATTACK, IN_BROWSER, Visit, keep, open_browser, overlaps
 from whest.page import Cell, save_page
 from whest.tasks.whitebox.explore import explorer_page
 from whest.tasks.whitebox.network import Answer, Network
 
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # greenlet's
-]
-ATTACK = "</script><script>document.title='broken into'</script><img src=x onerror=\"document.title='broken into'\">"
+pytestmark = IN_BROWSER
 LARGEST_PAGE = 1_000_000
 
 

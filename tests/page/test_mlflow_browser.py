@@ -12,18 +12,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser import CHROMIUM, PATIENCE_MS, browser
+from tests.support.browser import IN_BROWSER, PATIENCE_MS, browser
 from tests.support.places import ROOT
 from whest.tracking.ui import CHARTS
 
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed (make system-deps)")
-
 __all__ = ["browser"]
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (make system-deps)"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # MLflow's and greenlet's
-]
+pytestmark = IN_BROWSER
 NO_ASSISTANT = """for (const [key, value] of [["fab.autoOpenedOnFirstLoad_v1", "true"], ["panelOpen_v1", "false"]])
   localStorage.setItem(`mlflow.assistant.${key}`, value);"""
 """MLflow's chat panel opens by itself at the first visit, over a quarter of the page."""

@@ -12,6 +12,12 @@ from tests.support.places import ROOT
 
 CHROMIUM = shutil.which("chromium")
 PATIENCE_MS = 120_000
+IN_BROWSER = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # MLflow's and greenlet's
+]
+"""The marks of a file with such tests. Without the browser they fail: a test that skips would hide a hole."""
+ATTACK = "</script><script>document.title='broken into'</script><img src=x onerror=\"document.title='broken into'\">"
 
 NOTE_LABELS = """
 const drawn = new Map();
@@ -58,8 +64,12 @@ READ_CONTRASTS = """() => {
 
 
 def open_browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        pytest.fail("playwright is not installed: make system-deps", pytrace=False)
+    if CHROMIUM is None:
+        pytest.fail("chromium is not installed: make system-deps", pytrace=False)
     with sync_playwright() as library:
         chromium = library.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE_MS)
         yield chromium
