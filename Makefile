@@ -20,15 +20,15 @@ setup: $(STAMP)  ## make .venv with pinned packages
 run: $(STAMP)  ## score covariance propagation on the warmup suite
 	$(BIN)/python -m whest budget=6.8e10 estimator=cov_prop
 
-# Most of the fast tests' time is XLA's compiler; `make test-all` compiles as a user's run does. XLA's older code
-# generator, in one piece, compiles in half the time. A file's tests stay in one process, which compiles a program once.
+# Most of the fast tests' time is XLA's compiler. XLA's older code generator, in one piece, compiles in half the time.
+# The slow tests compile as a user's run does. A file's tests stay in one process, which compiles a program once.
 QUICK_XLA := --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1
 
 test: check  ## lint, types and the fast tests
 	JAX_DISABLE_MOST_OPTIMIZATIONS=1 XLA_FLAGS="$(QUICK_XLA)" $(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-all: check  ## every test, the slow ones too
-	$(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+test-all: test  ## every test: the fast ones as above, then the slow ones
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow
 
 test-matrix: $(STAMP)  ## the fast tests on the oldest and the newest JAX, on every supported Python found
 	$(BIN)/python benchmarks/matrix.py
