@@ -1,11 +1,11 @@
 """Bake the shipped suites, an MLP at a time: `python benchmarks/bake_suites.py phase2 warmup phase1`.
 
-    python benchmarks/bake_suites.py phase2                 # every MLP, then whest/dataset/suites/phase2.npz
+    python benchmarks/bake_suites.py phase2                 # every MLP, then whest/dataset/suites/v2/phase2.npz
     NPROC=1 python benchmarks/bake_suites.py phase2 --share 0/2   # every second MLP: one process per core
     NPROC=1 python benchmarks/bake_suites.py phase2 --share 1/2   # the others; the last one to finish writes the file
 
-About 50, 40 and 35 minutes on two quiet cores. Only the truth is stored, without the weights. Finished MLPs and blocks are
-kept in outputs/bake/cache/truth, so an interrupted bake continues where it stopped, bit for bit.
+About 50, 40 and 35 minutes on two quiet cores. Only the truth is stored, without the weights. Finished MLPs and blocks
+are kept in outputs/bake/cache/truth, so an interrupted bake continues where it stopped, bit for bit.
 """
 
 import argparse
@@ -14,12 +14,14 @@ from pathlib import Path
 from rich.console import Console
 
 from whest.dataset.sources import FreshDataset
-from whest.dataset.suite import FOLDER, SUITE_ROOTS, Suite, save_suite
+from whest.dataset.suite import SUITE_ROOTS, Suite, save_suite, suite_path
 from whest.display.progress import open_progress
 from whest.truth.cache import TruthCache, watched_truth
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
 
+VERSION = 2
+"""A version that was released is never baked again: raise it, so that the old suite stays beside the new one."""
 SUITES = {
     "warmup": (256, 8, 100, MixedTruth(2, standard_error=6.2e-5)),
     "phase1": (256, 32, 30, FastTruth(2, standard_error=5.4e-5)),
@@ -44,7 +46,9 @@ def bake(round_name: str, share: tuple[int, int], console: Console) -> None:
         return
     seeds, names = zip(*((row.mlp_seed, row.name) for row in dataset.rows), strict=True)
     suite = Suite(round_name, width, depth, seeds, names, truths, f"{sampler.name} {sampler.version}")
-    save_suite(suite, FOLDER / f"{round_name}.npz")
+    path = suite_path(round_name, VERSION)
+    path.parent.mkdir(exist_ok=True)
+    save_suite(suite, path)
     console.print(f"{round_name}: {n_mlps} MLPs of {width}x{depth}, floor {suite.floor_mse:.2e}")
 
 

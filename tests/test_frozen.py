@@ -22,7 +22,9 @@ from omegaconf import OmegaConf
 import whest
 from tests.support.places import ROOT
 from whest.config.versions import BASE
+from whest.dataset.sources import SuiteDataset
 from whest.dataset.suite import FOLDER as SUITES
+from whest.dataset.suite import shipped_suites
 from whest.document import protocol_hash
 from whest.estimator.spec import estimator_spec
 from whest.estimator.traced import estimator_function
@@ -42,6 +44,7 @@ PROTOCOLS = {
         for round_ in ("warmup", "phase1", "phase2")
         for rule in ("whest", "fherma")
     },
+    **{f"{round_} v1": (f"round={round_}", "dataset.version=1") for round_ in ("warmup", "phase1", "phase2")},
     "prism": ("experiment=prism", "data=generated"),  # pydocs differs with each Python
     "ari": ("experiment=ari",),
 }
@@ -60,7 +63,14 @@ def protocol(name: str, folder: Path) -> str:
 
 
 def suite_digests() -> dict[str, str]:
-    return {path.stem: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(SUITES.glob("*.npz"))}
+    paths = sorted(SUITES.glob("v*/*.npz"))
+    return {f"{path.parent.name}/{path.stem}": hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+
+
+def suite_contents() -> dict[str, str]:
+    """The content digest of each round's suite, which is in the protocol hash, of every version."""
+    shipped = [SuiteDataset(suite.round, version=suite.version) for suite in shipped_suites()]
+    return {f"v{suite.version}/{suite.round}": suite.load().sha256 for suite in shipped}
 
 
 def truth_hashes() -> dict[str, str]:
@@ -129,6 +139,19 @@ def test_suites_are_the_same_bytes() -> None:
     assert suite_digests() == read_pins()["suites"]
 
 
+def test_suites_have_the_same_content() -> None:
+    assert suite_contents() == read_pins()["suite_contents"]
+
+
+def test_the_first_versions_protocols_are_those_of_before_there_were_versions() -> None:
+    pins = read_pins()["protocols"]
+    assert {name: pins[f"{name} v1"] for name in ("warmup", "phase1", "phase2")} == {
+        "warmup": "c88138c880f56ccb",
+        "phase1": "5729b303b4e23ed7",
+        "phase2": "3e120ffe20377c54",
+    }
+
+
 def test_truth_hashes() -> None:
     assert truth_hashes() == read_pins()["truth_hashes"]
 
@@ -167,6 +190,7 @@ def pins_now(folder: Path) -> dict[str, Any]:
         "meter_version": METER_VERSION,
         "protocols": {name: protocol(name, folder) for name in PROTOCOLS},
         "suites": suite_digests(),
+        "suite_contents": suite_contents(),
         "truth_hashes": truth_hashes(),
         "flops": {name: flops(name) for name in FLOPS},
         "configs": {experiment or "default": composed(experiment) for experiment in EXPERIMENTS},

@@ -17,7 +17,7 @@ from whest import __version__
 from whest.config.build import Node, build_group, build_target
 from whest.config.devices import prepare_jax
 from whest.config.settings import GROUPS, ReportOptions, Settings, TaskName, read_settings
-from whest.dataset.sources import drawn_seed
+from whest.dataset.sources import chosen_version, drawn_seed
 from whest.document import CONFIG, PAGE, PROVENANCE, Json, protocol_hash
 from whest.errors import ConfigError
 from whest.gallery.refresh import refresh as refresh_gallery
@@ -108,7 +108,11 @@ def own_words(settings: Settings) -> dict[str, Any]:
 
 
 def with_drawn_seed(config: Node, command: str) -> tuple[Node, str]:
-    """If the dataset needs a seed and none was given, draw one: config and command then repeat the same run."""
+    """If the dataset needs a seed and none was given, draw one: config and command then repeat the same run.
+
+    The version of a suite goes to the config only: the command stays as it was typed.
+    """
+    config = {**config, "dataset": {**config["dataset"], **chosen_version(config)}}
     drawn = drawn_seed(config)
     if not drawn:
         return config, command

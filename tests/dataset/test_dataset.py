@@ -15,13 +15,22 @@ from whest.config.build import build_target
 from whest.dataset import suite as suite_module
 from whest.dataset.dataset import Dataset
 from whest.dataset.row import Row
-from whest.dataset.sources import FreshDataset, SeedsDataset, SuiteDataset, fresh_seeds
-from whest.dataset.suite import SUITE_ROOTS, Suite, load_suite, save_suite
+from whest.dataset.sources import (
+    FreshDataset,
+    SeedsDataset,
+    SuiteDataset,
+    chosen_version,
+    fresh_seeds,
+    named_suite,
+    of_its_time,
+    suite_name,
+)
+from whest.dataset.suite import SUITE_ROOTS, Suite, load_suite, save_suite, suite_versions
 from whest.errors import ConfigError, WhestError
 from whest.mlp import SALT_VARIABLE, SeedProtocol, draw_mlp, legacy_streams, mlp_names
 from whest.truth.truth import Truth
 
-SHIPPED = sorted(path.stem for path in suite_module.FOLDER.glob("*.npz"))
+SHIPPED = [(suite.round, suite.version) for suite in suite_module.shipped_suites()]
 SHAPES = {"warmup": (256, 8), "phase1": (256, 32), "phase2": (1024, 16)}
 TWICE = 20260525
 """A seed to list several times: its name is kenneth-simmons."""
@@ -300,9 +309,9 @@ def test_suite_roots_are_fixed() -> None:
     assert SUITE_ROOTS == {"warmup": 101, "phase1": 102, "phase2": 103}
 
 
-@pytest.mark.parametrize("round_name", SHIPPED)
-def test_shipped_suite_is_the_fresh_dataset_of_its_root(round_name: str) -> None:
-    suite, (width, depth) = load_suite(round_name), SHAPES[round_name]
+@pytest.mark.parametrize(("round_name", "version"), SHIPPED)
+def test_shipped_suite_is_the_fresh_dataset_of_its_root(round_name: str, version: int) -> None:
+    suite, (width, depth) = load_suite(round_name, version), SHAPES[round_name]
     expected = fresh_seeds(SUITE_ROOTS[round_name], len(suite.mlp_seeds))
     assert suite.mlp_seeds == expected
     assert suite.mlp_names == mlp_names(SeedProtocol(), expected)
@@ -312,10 +321,10 @@ def test_shipped_suite_is_the_fresh_dataset_of_its_root(round_name: str) -> None
     assert all(np.isfinite(truth.means).all() and (truth.standard_errors >= 0).all() for truth in suite.truths)
 
 
-@pytest.mark.parametrize("round_name", SHIPPED)
-def test_shipped_truth_agrees_with_the_closed_form_of_the_first_layer(round_name: str) -> None:
+@pytest.mark.parametrize(("round_name", "version"), SHIPPED)
+def test_shipped_truth_agrees_with_the_closed_form_of_the_first_layer(round_name: str, version: int) -> None:
     """Layer 0 of neuron j has mean ‖W_0[:, j]‖/√(2π); float32 rounding adds to the sampling error."""
-    dataset = SuiteDataset(round_name, n_mlps=2).load()
+    dataset = SuiteDataset(round_name, n_mlps=2, version=version).load()
     for row in dataset.rows:
         weights = dataset.mlp(row).weights[0].astype(np.float64)
         exact = np.linalg.norm(weights, axis=0) / np.sqrt(2 * np.pi)
@@ -331,8 +340,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     seeds = fresh_seeds(101, 3)
     names = mlp_names(SeedProtocol(), seeds)
     suite = Suite("warmup", 4, 2, seeds, names, [make_truth(i) for i in range(3)], "plain 1")
-    save_suite(suite, tmp_path / "warmup.npz")
-    yield tmp_path
+    (tmp_path / "v1").mkdir()
+    save_suite(suite, tmp_path / "v1" / "warmup.npz")
+    yield tmp_path / "v1"
     gc.collect()
 
 
@@ -369,6 +379,62 @@ def test_suite_and_fresh_dataset_of_its_root_have_the_same_networks(folder: Path
 def test_absent_suite_names_those_there_are(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"round=phase1.*warmup"):
         SuiteDataset("phase1").load()
+
+
+@pytest.fixture
+def second(folder: Path) -> Path:
+    """A second version of the small suite: one MLP more, and other truth."""
+    (folder.parent / "v2").mkdir()
+    seeds = fresh_seeds(101, 4)
+    truths = [make_truth(10 + i) for i in range(4)]
+    suite = Suite("warmup", 4, 2, seeds, mlp_names(SeedProtocol(), seeds), truths, "plain 2")
+    save_suite(suite, folder.parent / "v2" / "warmup.npz")
+    return folder.parent
+
+
+def test_the_newest_version_is_taken_unless_another_is_asked_for(second: Path) -> None:
+    newest, old = SuiteDataset("warmup").load(), SuiteDataset("warmup", version=1).load()
+    assert (newest.n_mlps, newest.sampler, newest.name) == (4, "plain 2", "suite-warmup-v2")
+    assert (old.n_mlps, old.sampler, old.name) == (3, "plain 1", "suite-warmup")
+    assert SuiteDataset("warmup", version=2).load().sha256 == newest.sha256 != old.sha256
+    assert seeds_of(newest)[:3] == seeds_of(old)
+    np.testing.assert_array_equal(last_truth(old).means, make_truth(2).means)
+
+
+def test_versions_are_counted_as_numbers_and_per_round(second: Path) -> None:
+    (second / "v10").mkdir()
+    (second / "v2" / "warmup.npz").rename(second / "v10" / "warmup.npz")
+    (second / "vnew").mkdir()
+    (second / "vnew" / "warmup.npz").write_bytes(b"no version")
+    assert suite_versions("warmup") == [1, 10]
+    assert load_suite("warmup").version == 10
+
+
+def test_a_wrong_version_names_those_there_are(second: Path) -> None:
+    with pytest.raises(ConfigError, match=r"dataset\.version=3.*round=warmup has the versions 1, 2"):
+        SuiteDataset("warmup", version=3).load()
+    with pytest.raises(ConfigError, match=r"dataset\.version must be greater than or equal to 1, got 0"):
+        build_target(SuiteDataset, {"round": "warmup", "version": 0}, "dataset")
+
+
+def test_a_suites_name_says_its_version(second: Path) -> None:
+    for version in (1, 2):
+        named = named_suite(suite_name("warmup", version))
+        assert named == SuiteDataset("warmup", version=version)
+    assert named_suite("fresh") is None
+
+
+def test_a_record_says_which_version_it_was(second: Path) -> None:
+    """A run writes the newest version down; a record from before versions means the first."""
+    node = {"_target_": "whest.dataset.sources.SuiteDataset", "round": "warmup", "n_mlps": None}
+    assert chosen_version({"dataset": {**node, "version": None}}) == {"version": 2}
+    assert chosen_version({"dataset": {**node, "version": 1}}) == {}
+    assert chosen_version({"dataset": {**node, "round": "prism", "version": None}}) == {}
+    assert of_its_time({"dataset": node}) == {"dataset": {**node, "version": 1}}
+    later = {"dataset": {**node, "version": 2}}
+    assert of_its_time(later) == later
+    other = {"dataset": {"_target_": "whest.dataset.sources.FreshDataset"}}
+    assert of_its_time(other) == other
 
 
 @pytest.mark.parametrize("array", ["mlp_seeds", "mlp_names", "means", "standard_errors", "avg_variances", "n_samples"])

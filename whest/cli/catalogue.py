@@ -11,7 +11,7 @@ from whest.config.compose import config_folder
 from whest.config.jobs import JOBS
 from whest.config.plugins import plugins
 from whest.config.settings import CACHES, read_settings
-from whest.dataset.suite import FOLDER, load_suite
+from whest.dataset.suite import shipped_suites
 from whest.display.console import open_console
 from whest.notation import printable
 from whest.scoring.power import smallest_ratio
@@ -52,11 +52,10 @@ def show(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
                 table.add_row(f"  {name}", f"{printable(about)} ({plugin.distribution} {plugin.version})")
         console.print(table)
     table = Table(box=None, show_header=False, title="shipped suites", title_justify="left", title_style="bold")
-    for path in sorted(FOLDER.glob("*.npz")):
-        suite = load_suite(path.stem)
+    for suite in shipped_suites():
         samples = min(truth.n_samples for truth in suite.truths)
         table.add_row(
-            f"  {suite.round}",
+            f"  {suite.round}" + ("" if suite.is_newest else f" dataset.version={suite.version}"),
             f"{len(suite.truths)} MLPs of {suite.width}x{suite.depth}, at least {samples:.2g} samples per MLP, "
             f"the truth's noise adds {suite.floor_mse:.1e} to every MSE; {_power(len(suite.truths))}",
         )

@@ -19,6 +19,7 @@ from whest.config.build import build_group, build_target
 from whest.config.folders import FolderError, check_text
 from whest.config.settings import GROUPS, read_settings
 from whest.config.sources import config_folder
+from whest.dataset.sources import of_its_time
 from whest.display.answer import tell
 from whest.display.console import open_console
 from whest.display.progress import open_progress
@@ -184,7 +185,7 @@ def read_config(place: Path) -> dict[str, Any]:
         ) from None
     if not isinstance(loaded, dict):
         raise ConfigError(f"{place / CONFIG} is no config: put the run's own file there")
-    return {str(key): value for key, value in loaded.items()}
+    return of_its_time({str(key): value for key, value in loaded.items()})
 
 
 def source_path(kept: Path, path: Path) -> Path:

@@ -1,20 +1,26 @@
 """Sources of MLPs: a shipped suite, a root seed, or a list of seeds."""
 
 import json
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from whest.config.build import Node
 from whest.dataset.dataset import Count, Dataset, Range, Seed, Size, selected
 from whest.dataset.row import Row
-from whest.dataset.suite import SUITE_ROOTS, Suite, load_suite
+from whest.dataset.suite import SUITE_ROOTS, Suite, load_suite, suite_versions
 from whest.errors import ConfigError
 from whest.mlp import SeedProtocol, Streams, distinct_names, legacy_streams, mlp_names, salted_protocol
+
+SUITE = "suite-"
+"""How the name of a suite's dataset begins."""
+SUITE_TARGET = "whest.dataset.sources.SuiteDataset"
 
 
 @dataclass(frozen=True)
@@ -24,9 +30,11 @@ class SuiteDataset:
     round: str
     range: Range | None = None
     n_mlps: Count | None = None
+    version: Annotated[int, Field(ge=1)] | None = None
+    """None: the newest."""
 
     def load(self) -> Dataset:
-        suite = load_suite(self.round)
+        suite = load_suite(self.round, self.version)
         return _select(_suite_dataset(suite), self.range, self.n_mlps)
 
 
@@ -37,7 +45,7 @@ def _suite_dataset(suite: Suite) -> Dataset:
         for index, (seed, name, truth) in enumerate(zip(suite.mlp_seeds, suite.mlp_names, suite.truths, strict=True))
     )
     return Dataset(
-        name=f"suite-{suite.round}",
+        name=suite_name(suite.round, suite.version),
         width=suite.width,
         depth=suite.depth,
         protocol_version=protocol.version,
@@ -45,6 +53,17 @@ def _suite_dataset(suite: Suite) -> Dataset:
         seed=SUITE_ROOTS[suite.round],
         sampler=suite.sampler,
     )
+
+
+def suite_name(round_name: str, version: int) -> str:
+    """Version 1 has no number: it is the one that runs of before versions name."""
+    return f"{SUITE}{round_name}" + (f"-v{version}" if version > 1 else "")
+
+
+def named_suite(name: str) -> SuiteDataset | None:
+    """The suite of a dataset's name; None if it is the name of no suite."""
+    found = re.fullmatch(rf"{SUITE}(\w+?)(?:-v([1-9]\d{{0,5}}))?", name)
+    return SuiteDataset(found[1], version=int(found[2] or 1)) if found else None
 
 
 @dataclass(frozen=True)
@@ -121,6 +140,22 @@ def drawn_seed(config: Node) -> dict[str, int]:
     """Draw a seed for a fresh dataset that has none, so that the run can be repeated."""
     dataset = config["dataset"]
     return {"seed": secrets.randbits(31)} if "seed" in dataset and dataset["seed"] is None else {}
+
+
+def chosen_version(config: Node) -> dict[str, int]:
+    """The newest version of a suite, if none was chosen: a record must say which one it was."""
+    dataset = config["dataset"]
+    if dataset.get("_target_") != SUITE_TARGET or dataset.get("version") is not None:
+        return {}
+    return {"version": versions[-1]} if (versions := suite_versions(str(dataset.get("round")))) else {}
+
+
+def of_its_time(recorded: dict[str, Any]) -> dict[str, Any]:
+    """A recorded config. If it names no version of a suite, it is of the time when there was one."""
+    dataset = recorded.get("dataset")
+    if not isinstance(dataset, dict) or dataset.get("_target_") != SUITE_TARGET or "version" in dataset:
+        return recorded
+    return {**recorded, "dataset": {**dataset, "version": 1}}
 
 
 def _protocol_rows(protocol: SeedProtocol, seeds: Sequence[int]) -> tuple[Row, ...]:

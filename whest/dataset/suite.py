@@ -2,12 +2,16 @@
 
 The MLPs follow from a root seed that was fixed before any score was seen. Only seeds, names, means and standard errors
 are stored, so a suite is small. `benchmarks/bake_suites.py` makes the suites.
+
+A new bake is a new version, in a folder of its own: `suites/v2/warmup.npz`. An old version is never changed, so that
+old scores can be repeated. A later version has the seeds of an earlier one, and more after them.
 """
 
 import hashlib
 import io
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +38,11 @@ class Suite:
     truths: Sequence[Truth]
     sampler: str
     """The sampler of the truth with its version, e.g. "plain 1"."""
+    version: int = 1
+
+    @property
+    def is_newest(self) -> bool:
+        return self.version == suite_versions(self.round)[-1]
 
     @property
     def floor_mse(self) -> float:
@@ -61,11 +70,41 @@ def save_suite(suite: Suite, path: Path) -> None:
     np.savez_compressed(path, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
 
 
-def load_suite(round_name: str) -> Suite:
-    path = FOLDER / f"{round_name}.npz"
-    if not path.exists():
-        known = ", ".join(sorted(p.stem for p in FOLDER.glob("*.npz")))
+def suite_path(round_name: str, version: int) -> Path:
+    return FOLDER / f"v{version}" / f"{round_name}.npz"
+
+
+def suite_rounds() -> list[str]:
+    """The rounds that have a suite of any version."""
+    return sorted({path.stem for path in FOLDER.glob("v*/*.npz")})
+
+
+def suite_versions(round_name: str) -> list[int]:
+    """The versions of a round's suite, the newest last."""
+    folders = (path.parent.name for path in FOLDER.glob("v*/*.npz") if path.stem == round_name)
+    return sorted(int(name[1:]) for name in folders if re.fullmatch(r"v[1-9]\d*", name))
+
+
+def shipped_suites() -> Iterator[Suite]:
+    """Every suite, by round, the newest version first."""
+    for name in suite_rounds():
+        yield from (load_suite(name, version) for version in reversed(suite_versions(name)))
+
+
+def load_suite(round_name: str, version: int | None = None) -> Suite:
+    """A round's suite; None is the newest version."""
+    versions = suite_versions(round_name)
+    if not versions:
+        known = ", ".join(suite_rounds())
         raise ConfigError(f"no suite is shipped for round={round_name}; there is one for: {known}. Use dataset=fresh")
+    if version is not None and version not in versions:
+        there = ", ".join(map(str, versions))
+        raise ConfigError(
+            f"dataset.version={version}: the suite of round={round_name} has the versions {there}; leave it out for "
+            "the newest"
+        )
+    version = versions[-1] if version is None else version
+    path = suite_path(round_name, version)
     damaged = WhestError(f"the shipped suite {path.name} is damaged or of another version: reinstall whest")
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
@@ -87,6 +126,7 @@ def load_suite(round_name: str) -> Suite:
         mlp_names=[str(name) for name in arrays["mlp_names"]],
         truths=truths,
         sampler=header["sampler"],
+        version=version,
     )
 
 

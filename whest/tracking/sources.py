@@ -4,6 +4,7 @@ A run doesn't import this: `mlflow.data` is slow to import.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from mlflow.data.dataset_source import DatasetSource
@@ -13,8 +14,6 @@ from whest.tracking.content import SOURCE_FACTS, SOURCE_TYPE
 
 if TYPE_CHECKING:
     from whest.dataset.dataset import Dataset
-
-SUITE = "suite-"
 
 
 class WhestSource(DatasetSource):
@@ -44,14 +43,14 @@ class WhestSource(DatasetSource):
 
     def load(self) -> "Dataset":
         """The MLPs again: from the file, the suite or the seed."""
-        from whest.dataset.sources import FreshDataset, SuiteDataset
+        from whest.dataset.sources import FreshDataset, named_suite
         from whest.dataset.stored import FileDataset
 
         name, size = str(self.facts["name"]), self.facts["n_mlps"]
         if self.facts["path"]:
             return FileDataset(path=self.facts["path"], split=self.facts["split"], n_mlps=size).load()
-        if name.startswith(SUITE):
-            return SuiteDataset(round=name.removeprefix(SUITE), n_mlps=size).load()
+        if suite := named_suite(name):
+            return replace(suite, n_mlps=size).load()
         if name == "fresh" and self.facts["width"] and self.facts["seed"] is not None:
             width, depth, seed = (int(self.facts[key]) for key in ("width", "depth", "seed"))
             protocol = (self.facts["seed_protocol"] or {}).get("version", "3.0")
