@@ -50,7 +50,7 @@ OPERATORS = (
 )
 """Values that this command decides, and not the record: where things go."""
 LARGEST_CONFIG = 2**20
-COLOURS = {"same bits": "green", "within noise": "yellow", "differs": "red"}
+COLOURS = {"same bits": "green", "within noise": "yellow", "differs": "red", "failed": "red"}
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ def reproduce(config: Config, folder: Path, overrides: list[str]) -> None:
     found = carry_out(config, folder, open_console())
     if found.verdict == "differs":
         raise JobFailedError(f"the run differs from the recorded one: {found.reason}")
+    if found.verdict == "failed":
+        raise JobFailedError("neither run has an answer: repair the estimator, and score it again")
 
 
 def carry_out(config: Config, folder: Path, console: Console) -> Reproduction:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from whest.document import Json, case_rows, n_failed
+from whest.document import Json, case_rows, case_score, n_failed
 from whest.files import parse_document, read_bounded
-from whest.notation import count
+from whest.notation import count, failed_words, plus_minus
 from whest.tracking.recorded import UnreadableError, read_report
 
 Kind = Literal["run", "sweep", "comparison", "board"]
@@ -39,6 +39,8 @@ class Entry:
     score_se: float | None = None
     is_lower_better: bool = True
     n_cases: int = 0
+    unit: str = "case"
+    """What a case is: MLP, question, block."""
     n_failed: int = 0
     status: str = ""
     problem: str = ""
@@ -57,7 +59,19 @@ class Entry:
     @property
     def is_ranked(self) -> bool:
         """Whether its score may be the best of its protocol."""
-        return self.kind == "run" and self.score is not None and self.status == "finished" and not self.problem
+        is_whole = self.score is not None and self.status == "finished" and not self.problem
+        return self.kind == "run" and is_whole and not self.all_failed
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether no case has an answer that counts: its score is that of no answer at all."""
+        return self.kind == "run" and 0 < self.n_cases <= self.n_failed
+
+    @property
+    def score_words(self) -> str:
+        if self.all_failed:
+            return failed_words(self.n_cases, self.unit)
+        return plus_minus(self.score, self.score_se)
 
     def is_better_than(self, other: "Entry") -> bool:
         if self.score is None or other.score is None:
@@ -112,6 +126,7 @@ def entry_of(document: Json, path: str) -> Entry:
         score_se=number(results.get("score_se", results.get("adjusted_final_layer_score_se"))),
         is_lower_better=results.get("direction", "lower") == "lower",
         n_cases=len(case_rows(results)),
+        unit=clip(case_score(results).get("unit"), 40),
         n_failed=n_failed(results),
         status=clip(meta.get("status"), 40),
         tags=as_tags(

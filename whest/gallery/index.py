@@ -23,7 +23,7 @@ from whest.tracking.content import PARENT_FILE
 from whest.tracking.local import LocalRuns, read_local_runs
 
 INDEX = Path("cache") / "gallery.json"
-VERSION = 2
+VERSION = 3
 DEEPEST = 6
 SKIPPED = frozenset({"cache", "mlartifacts", "peer", "dist", "figures", "scratch", "champions"})
 """Folders of outputs that hold no runs of their own."""

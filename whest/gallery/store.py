@@ -44,6 +44,8 @@ def _entry(run: Any) -> Entry:
         score=_figure(metrics, "score"),
         score_se=_figure(metrics, "score_se"),
         is_lower_better=better == "lower",
+        n_cases=round(_figure(metrics, "n_mlps") or 0),
+        unit="MLP",
         n_failed=round(_figure(metrics, "n_failed_mlps") or _figure(metrics, "n_failed_cases") or 0),
         status=STATUS.get(run.info.status, run.info.status.lower()),
         tags=as_tags({key: value for key, value in sorted(tags.items()) if is_persons(key)}),
