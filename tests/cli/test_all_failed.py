@@ -2,12 +2,14 @@
 
 import copy
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from whest.cases.prediction import Failure
 from whest.compare.comparison import CompareOptions, compare
 from whest.compare.entrants import Entrant
 from whest.compare.page import comparison_page
@@ -63,3 +65,16 @@ def test_it_can_be_neither_repeated_nor_compared(failed: Any) -> None:
     headline = comparison_page(compared, "command").blocks[0]
     assert isinstance(headline, Headline)
     assert (headline.value, headline.note, headline.tone) == (pair.verdict, "", "warn")
+
+
+def test_a_limit_is_told_by_its_key(whest: Whest) -> None:
+    outcome = whest("debug=tiny", "truth=plain", "page=false", "estimator=mean_prop", "wall_time_limit_s=1e-9")
+    assert outcome.exit_code == 0, outcome.err
+    assert re.search(r"^score +failed \(all 2 MLPs\)", outcome.out, re.MULTILINE)
+    assert "hint: the limit is wall_time_limit_s: raise it" in outcome.out
+    assert "next " not in outcome.out, "there is nothing to compare"
+
+
+def test_a_time_limit_of_the_setup_is_told_by_its_key() -> None:
+    assert "setup_timeout_s" in Failure("SETUP_TIMEOUT", "setup took more than 1 s: killed").hints[0]
+    assert Failure("WORKER_DIED", "no more").hints == ()

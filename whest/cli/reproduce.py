@@ -100,6 +100,8 @@ def recorded_folder(text: str, config: Config, key: str = "run") -> Iterator[Pat
     if path.exists():
         yield path.absolute() if path.is_dir() else path.absolute().parent
         return
+    if "/" in text:  # an id has none
+        raise ConfigError(f"{key}={text} is no file or folder: name a run's folder or its id, job=runs lists them")
     tracking = build_group(config, "tracking", outputs=read_settings(config).outputs)
     if not isinstance(tracking, MlflowTracking):
         raise ConfigError(f"{key}={text} is no file or folder, and tracking=none has no runs: add tracking=mlflow")
