@@ -89,6 +89,10 @@ def test_what_is_not_a_run_is_refused_by_name() -> None:
         whest.run("debug=tiny", estimator=dict)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="isolation=process"):
         whest.run("debug=tiny", "isolation=process", estimator=_Broken())
+    with pytest.raises(ConfigError, match="bugdet is not a key of this config"):
+        whest.run("bugdet=3")
+    with pytest.raises(ConfigError, match="Did you mean estimator=cov_prop"):
+        whest.compose("estimator=covprop")
     assert not list(Path.cwd().glob("outputs/runs/*/*"))
 
 

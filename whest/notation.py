@@ -25,6 +25,11 @@ def count(number: int, unit: str) -> str:
     return f"{number:,} {unit}" if number == 1 else f"{number:,} {unit}s"
 
 
+def failed_words(number: int, unit: str) -> str:
+    """In the place of a score, if no case has an answer."""
+    return f"failed ({'the' if number == 1 else 'all'} {count(number, unit)})"
+
+
 def plus_minus(value: float | None, error: float | None) -> str:
     """A value and its error in the same power of ten: 3.69e-06 ± 0.21e-06. From 1 up without one: 942.81 ± 0.35."""
     if value is None:

@@ -145,6 +145,11 @@ class Report(ABC, Generic[CaseT, ScoreT]):
         return False
 
     @property
+    def all_failed(self) -> bool:
+        """Whether no case has an answer that counts. The rule's score says nothing about such an estimator."""
+        return False
+
+    @property
     def problem(self) -> str | None:
         """One message on why the run failed; None if it did not."""
         return "the estimator failed: see the report" if self.has_errors else None

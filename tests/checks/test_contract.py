@@ -108,6 +108,7 @@ def test_an_error_is_told_once(validate: Whest) -> None:
     told = " ".join(outcome.out.split())
     assert told.count("my own trouble") == 2, "the message, and the source line in it"
     assert told.count("the same PREDICT_ERROR at") == 5
+    assert told.count("not known: there was no answer to check") == 4, "shape, finite, budget and time"
     tracer = " ".join(validate(predicting("return means if means.sum() > 0 else 0"), "isolation=none").out.split())
     assert tracer.count("lax.cond") == 1
 

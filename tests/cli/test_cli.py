@@ -16,6 +16,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from tests.support.places import ROOT
+from whest.cli.catalogue import headline
 from whest.config.jobs import JOBS
 from whest.config.versions import BASE
 
@@ -361,6 +362,24 @@ def test_clean_removes_the_caches_and_nothing_else(whest: Whest) -> None:
     assert not any(path.is_file() for path in (cleaned.outputs / "cache").rglob("*"))
     assert set(before) - set(truths) <= set(cleaned.files)
     assert whest("job=clean").exit_code == 0
+
+
+def test_a_description_is_shown_to_its_end() -> None:
+    ends = {
+        "ari": "unless leaderboard.demo_counts=true",
+        "fherma": "description is published",
+        "prism": "with a weight",
+    }
+    for name, end in ends.items():
+        assert headline(CONF / "contest" / f"{name}.yaml").endswith(end)
+    assert headline(CONF / "contest" / "whitebox.yaml").endswith("the challenge's own score"), "no command in it"
+
+
+def test_a_job_that_only_reads_needs_no_folder_to_write(whest: Whest, tmp_path: Path) -> None:
+    (tmp_path / "a_file").touch()
+    outcome = whest("job=list", f"outputs_dir={tmp_path / 'a_file'}")
+    assert outcome.exit_code == 0, outcome.err
+    assert [path.name for path in tmp_path.iterdir()] == ["a_file"]
 
 
 @pytest.mark.parametrize("job", ["list", "clean"])

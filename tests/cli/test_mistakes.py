@@ -15,7 +15,9 @@ WORDS = {
     "budget==3": "budget==3",
     "valdate": "valdate is neither a job nor key=value. Did you mean validate?",
     "validate doctor": "job=validate and job=doctor: a command has one job",
-    "job=scor": "job must be 'score'",
+    "job=scor": "job=scor is no job. Did you mean job=score?",
+    "job=comprae": "Did you mean job=compare?",
+    "round=tiny": "Did you mean debug=tiny?",
     "estimator=zeros,cov_prop": "To sweep",
     "--config-dir gone": "gone' not found",
     # words that nothing would read
@@ -28,6 +30,10 @@ WORDS = {
     "round.width=16": "round.width=16 has no effect on the shipped suite: add dataset=fresh",
     "debug=tiny output=run.json": "output=run.json has no effect on job=score: hydra.run.dir=FOLDER",
     "dubug=tiny": "Did you mean debug?",
+    "list estimator=cov_prop budget=3": "estimator=cov_prop has no effect on job=list: leave it out",
+    "runs round=phase1": "has no effect on job=runs: leave it out, or choose runs by it, runs.round=phase1",
+    "doctor budget=3": "budget=3 has no effect on job=doctor: leave it out. It reads device, output, tracking",
+    "gallery seed=3": "seed=3 has no effect on job=gallery: leave it out",
     "estimator=zwölf.py": "estimator.path=zwölf.py: no such file",
     # values
     "budget=-1": "budget must be greater than or equal to 1, got -1",
@@ -73,6 +79,9 @@ WORDS = {
     "merge inputs=[part]": "output is missing",
     "compare compare.runs=[cov_prop]": "must name at least two runs",
     "compare compare.runs=[cov_prop,nope]": "compare.runs has 'nope'",
+    "compare compare.runs=[cov_porp,mean_prop]": "no estimator. Did you mean cov_prop?",
+    "log path=missing": "path=missing is no file or folder: name a run's folder, job=runs lists them",
+    "reproduce run=outputs/runs/nowhere": "run=outputs/runs/nowhere is no file or folder: name a run's",
     "leaderboard": "has no runs yet: score an estimator first",
 }
 

@@ -4,6 +4,8 @@ import json
 import logging
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -56,6 +58,34 @@ def test_only_new_and_changed_files_are_read(made: Outputs) -> None:
     assert (index.n_read, len(index.entries)) == (1, 3)
     (second / "report.json").unlink()
     assert sorted(entry.name for entry in update_index(made.folder).all()) == ["other", "third"]
+
+
+def test_the_runs_of_a_closed_folder_can_be_listed(made: Outputs) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        closed = Path(place, "outputs")
+        shutil.copytree(made.add(), closed / "runs" / "a")
+        for folder in (Path(place), closed):
+            folder.chmod(0o555)
+        is_root = os.geteuid() == 0
+        try:
+            if is_root:  # root may write anywhere
+                os.seteuid(65534)
+            index = update_index(closed)
+        finally:
+            if is_root:
+                os.seteuid(0)
+            for folder in (Path(place), closed):
+                folder.chmod(0o755)
+        assert [entry.name for entry in index.all()] == ["zeros"]
+        assert sorted(path.name for path in closed.iterdir()) == ["runs"]
+
+
+def test_a_run_of_another_shape_is_not_of_the_round(made: Outputs) -> None:
+    made.add(run_config={"round": "warmup", "width": 16, "depth": 3})
+    made.add(run_config={"round": "warmup", "width": 256, "depth": 8})
+    made.add(run_config={"round": "of my own", "width": 16, "depth": 3})
+    rounds = [entry.round for entry in update_index(made.folder).all()]
+    assert rounds == ["of my own", "warmup", "custom 16x3"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 1}', '{"version": 0, "name": "x"}'])
@@ -225,7 +255,7 @@ def test_the_job_and_the_terminal(whest: Whest, made: Outputs) -> None:
     assert names("runs.tag='why=[bold]x'") == ["mean_prop"]
     assert len(names("runs.last=2")) == 2
     assert names("runs.kind=sweep") == ["sweep"]
-    assert names("runs.since=2026-06-01", "runs.round=warmup", "runs.estimator=mean_prop") == ["mean_prop"]
+    assert names("runs.since=2026-06-01", "runs.round='custom 16x3'", "runs.estimator=mean_prop") == ["mean_prop"]
     assert "none of 6 rows matches" in whest("runs", "tracking=none", "runs.round=phase9").out
 
 

@@ -193,6 +193,7 @@ def test_over_budget_is_a_score_and_exits_0(score_file: Whest) -> None:
         assert row["adjusted_final_layer_score"] == row["final_layer_mse"]
         assert "error_code" not in row
     assert "2 of 2 MLPs failed (budget exhausted 2)" in outcome.out
+    assert "hint: the limit is budget: raise it" in outcome.out
 
 
 def test_a_program_of_exactly_the_budget_passes(score_file: Whest) -> None:

@@ -51,6 +51,13 @@ TRACED_VALUE = (
 )
 
 
+OWN_LIMITS = {
+    "SETUP_TIMEOUT": "the limit is setup_timeout_s: raise it, or do less before the first prediction",
+    "PREDICT_TIMEOUT": "the limit is wall_time_limit_s: raise it, or do less",
+}
+"""The key of the config behind a failure at a limit."""
+
+
 @dataclass(frozen=True)
 class Failure:
     """Why a case has no usable prediction."""
@@ -78,7 +85,8 @@ class Failure:
     def hints(self) -> tuple[str, ...]:
         """What to do about it."""
         causes = self.shape.cause_hints if self.shape is not None else ()
-        return (*causes, *((TRACED_VALUE,) if self.exception in TRACER_ERRORS else ()))
+        late = (OWN_LIMITS[self.code],) if self.code in OWN_LIMITS else ()
+        return (*causes, *((TRACED_VALUE,) if self.exception in TRACER_ERRORS else ()), *late)
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def answers_well(name: str, trials: Sequence[Trial]) -> Finding:
         if failure is not None and failure.code in wanted:
             return _failed(name, trial)
     if trials[0].prediction.means is None:
-        return Finding(name, "warn", "not known: there was no answer to check", "fix the failed check first")
+        return _unknown(name)
     mlp = trials[0].mlp
     details = {"shape": f"({mlp.depth}, {mlp.width}) means", "finite": "all values"}
     return Finding(name, "ok", details.get(name, f"{count(len(trials), 'MLP')} of {trials[0].shape} without an error"))
@@ -167,7 +167,19 @@ def _kind(trial: Trial) -> object:
     return None if failure is None else (failure.code, failure.exception, failure.where)
 
 
+def _unknown(name: str) -> Finding:
+    return Finding(name, "warn", "not known: there was no answer to check", "fix the failed check first")
+
+
+def _ran(trials: Sequence[Trial]) -> list[Trial]:
+    """The trials that spent something: an estimator that raised before its first operation has kept no limit."""
+    return [trial for trial in trials if trial.prediction.failure is None or trial.compute > 0]
+
+
 def within_budget(trials: Sequence[Trial]) -> Finding:
+    trials = _ran(trials)
+    if not trials:
+        return _unknown("budget")
     dearest = max(trials, key=lambda trial: trial.compute)
     budget = dearest.limits.budget
     detail = f"{dearest.compute:.4g} of {budget:.4g} FLOPs at {dearest.shape} ({dearest.compute / budget:.2%})"
@@ -180,6 +192,9 @@ def within_budget(trials: Sequence[Trial]) -> Finding:
 
 
 def within_time(trials: Sequence[Trial]) -> Finding:
+    trials = _ran(trials)
+    if not trials:
+        return _unknown("time")
     slowest = max(trials, key=lambda trial: trial.prediction.timing.wall_time_s)
     timing, limits = slowest.prediction.timing, slowest.limits
     cap = f" of {limits.wall_time_limit_s:g} s" if limits.wall_time_limit_s is not None else ""

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,11 @@ def _power(n_mlps: int) -> str:
 
 
 def headline(path: Path) -> str:
-    """The first comment of a config, which describes it."""
-    comments = [
-        line.lstrip("# ").strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")
-    ]
-    return next((line for line in comments if line and not line.startswith("@package")), "")
+    """The first comment of a config, which describes it. A line that begins with more spaces is a command."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("# @package")]
+    first, *others = [*takewhile(lambda line: line.startswith("#"), lines)] or [""]
+    block = [first, *takewhile(lambda line: line[:2] == "# " and not line[2:].startswith(" "), others)]
+    return " ".join(line.lstrip("# ").strip() for line in block)
 
 
 def clean(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:

@@ -6,6 +6,9 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -30,6 +33,8 @@ from whest.sweeps.callback import finish_open_sweep
 from whest.sweeps.resume import forget_problem, keep_problem
 
 INTERRUPTED = 130
+WRITES_NOTHING = ("list", "info", "inspect", "runs", "doctor")
+"""Jobs that only read, unless `output` names a file."""
 NO_PLACE = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
 """Errors of a folder that can't be made or a file that can't be written."""
 
@@ -133,7 +138,8 @@ def run_command_line() -> None:
         answer_in_json("console=json" in sys.argv[1:])  # also for words that Hydra refuses
         sys.argv[1:] = written_out(sys.argv[1:])
         arguments = main_arguments(sys.argv[1:])
-        hydra.main(config_path=str(config_folder()), config_name="config", **arguments)(task_function)()
+        with _own_place():
+            hydra.main(config_path=str(config_folder()), config_name="config", **arguments)(task_function)()
         _end_sweep(is_interrupted=False)
         if "--multirun" not in sys.argv and "-m" not in sys.argv:
             give_answer(0)
@@ -143,6 +149,18 @@ def run_command_line() -> None:
         _fail(error)
     finally:
         answer_in_json(False)
+
+
+@contextmanager
+def _own_place() -> Iterator[None]:
+    """Hydra makes a folder for every job. Of a job that writes nothing it is a temporary one: outputs may be closed."""
+    words = sys.argv[1:]
+    if not any(f"job={job}" in words for job in WRITES_NOTHING) or any("hydra.run.dir=" in word for word in words):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="whest-", ignore_cleanup_errors=True) as place:
+        sys.argv.append(f"hydra.run.dir='{place}/run'")
+        yield
 
 
 def _prepare() -> None:

@@ -22,6 +22,8 @@ def log(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     tracking = build_group(config, "tracking", outputs=settings.outputs)
     if not isinstance(tracking, MlflowTracking):
         raise ConfigError("tracking=none stores nothing: use job=log with tracking=mlflow")
+    if not settings.path.exists():
+        raise ConfigError(f"path={settings.path} is no file or folder: name a run's folder, job=runs lists them")
     place = settings.path.absolute().parent if settings.path.is_file() else settings.path.absolute()
     run_id, is_new = log_folder(tracking, place)
     say(f"{'logged as run' if is_new else 'known already, as run'} {run_id} in {tracking.tracking_uri}")

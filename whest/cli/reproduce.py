@@ -51,7 +51,7 @@ OPERATORS = (
 )
 """Values that this command decides, and not the record: where things go."""
 LARGEST_CONFIG = 2**20
-COLOURS = {"same bits": "green", "within noise": "yellow", "differs": "red"}
+COLOURS = {"same bits": "green", "within noise": "yellow", "differs": "red", "failed": "red"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ def reproduce(config: Config, folder: Path, overrides: list[str]) -> None:
     found = carry_out(config, folder, open_console())
     if found.verdict == "differs":
         raise JobFailedError(f"the run differs from the recorded one: {found.reason}")
+    if found.verdict == "failed":
+        raise JobFailedError("neither run has an answer: repair the estimator, and score it again")
 
 
 def carry_out(config: Config, folder: Path, console: Console) -> Reproduction:
@@ -99,6 +101,8 @@ def recorded_folder(text: str, config: Config, key: str = "run") -> Iterator[Pat
     if path.exists():
         yield path.absolute() if path.is_dir() else path.absolute().parent
         return
+    if "/" in text:  # an id has none
+        raise ConfigError(f"{key}={text} is no file or folder: name a run's folder or its id, job=runs lists them")
     tracking = build_group(config, "tracking", outputs=read_settings(config).outputs)
     if not isinstance(tracking, MlflowTracking):
         raise ConfigError(f"{key}={text} is no file or folder, and tracking=none has no runs: add tracking=mlflow")

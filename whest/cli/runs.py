@@ -47,7 +47,7 @@ def print_runs(entries: Sequence[Entry], n_all: int, last: int, console: Console
         status = "" if entry.status in ("finished", "damaged") else f"{entry.status} "
         place = f"run {entry.run_id[:8]}" if entry.path.startswith("mlflow/") else entry.path
         failed = f"{entry.n_failed}" if entry.n_failed else ""
-        score, when = plus_minus(entry.score, entry.score_se), entry.started[:16].replace("T", " ")
+        score, when = entry.score_words, entry.started[:16].replace("T", " ")
         cells = (when, entry.name, entry.round, score, failed, figure(entry.budget), entry.protocol[:8], place)
         table.add_row(*map(_words, cells), f"[red]{_words(about)}[/]" if entry.problem else _words(status + about))
     _print(table, console)

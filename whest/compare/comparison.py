@@ -12,6 +12,7 @@ from whest.compare.entrants import Entrant, refuse_other_protocols
 from whest.compare.until import Decision
 from whest.document import Json, has_failed
 from whest.errors import ConfigError
+from whest.notation import failed_words
 from whest.scoring.paired import Interval, Paired, verdict
 from whest.scoring.seeds import ErrorSplit, split_error
 from whest.scoring.sequential import FIRST, Scale
@@ -47,6 +48,11 @@ class Side:
     is_serial: bool = False
 
     @property
+    def all_failed(self) -> bool:
+        """Whether no case has an answer that counts: the scores are those of no answer at all."""
+        return self.n_failed >= len(self.scores) * self.n_runs
+
+    @property
     def mean(self) -> float:
         return float(self.scores.mean())
 
@@ -67,18 +73,27 @@ class Pair:
 
     @property
     def verdict(self) -> str:
+        if self.has_failed:
+            names = " and ".join(side.name for side in (self.a, self.b) if side.all_failed)
+            return f"{names} {failed_words(self.paired.n_cases, self.unit)}: there is nothing to compare"
         if self.decision is not None:
             return self.decision.verdict
         return verdict(self.paired, self.a.name, self.b.name, self.unit)
 
     @property
     def is_resolved(self) -> bool:
-        return self.paired.is_resolved if self.decision is None else self.decision.is_decided
+        decided = self.paired.is_resolved if self.decision is None else self.decision.is_decided
+        return decided and not self.has_failed
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a side has no answer that counts."""
+        return self.a.all_failed or self.b.all_failed
 
     @property
     def fixed(self) -> Paired | None:
-        """The statistics of a fixed number of cases; None where the scores themselves decided the number."""
-        return self.paired if self.decision is None else None
+        """The statistics of a fixed number of cases; None where the scores themselves decided the number, or failed."""
+        return self.paired if self.decision is None and not self.has_failed else None
 
     def to_json(self) -> Json:
         paired, fixed = self.paired, self.fixed

@@ -5,6 +5,7 @@ import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +108,11 @@ def read_entrants(
         return [_from_file(report, str(report.parent), path, key) for report in found]
     report = path / "report.json" if path.is_dir() else path
     if not report.is_file():
+        close = get_close_matches(text.split()[0] if text.split() else "", estimators, n=1)
+        meant = f" Did you mean {close[0]}?" if close else ""
         raise ConfigError(
-            f"{key} has {text!r}, which is no file or folder, no MLflow run id and no estimator "
-            f"({', '.join(estimators)})"
+            f"{key} has {text!r}, which is no file or folder, no MLflow run id and no estimator.{meant} The estimators "
+            f"are: {', '.join(estimators)}"
         )
     return [_from_file(report, text, report.parent, key)]
 

@@ -60,7 +60,7 @@ def comparison_page(
 def ratio_words(pair: Pair) -> str:
     """The ratio of the means with its interval, in a sentence."""
     ratio, interval = pair.paired.ratio, pair.paired.ratio_interval
-    if ratio is None or interval is None:
+    if ratio is None or interval is None or pair.has_failed:
         return ""
     level = f"{100 * pair.paired.confidence:.3g} %"
     return (
@@ -114,7 +114,7 @@ def _headline(pair: Pair) -> Headline:
 
 def _ratios(comparison: Comparison) -> list[Block]:
     """The ratio of the means with its interval, one row per pair. Left of the line the first run has less."""
-    rows = [_ratio(pair) for pair in comparison.pairs if pair.paired.ratio is not None]
+    rows = [_ratio(pair) for pair in comparison.pairs if pair.paired.ratio is not None and not pair.has_failed]
     caption = (
         f"Mean of {comparison.sides[0].name} over the mean of the other; the line is 1, where both are equal. "
         f"All intervals hold together with {100 * comparison.confidence:g} %."

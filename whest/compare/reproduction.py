@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from whest.document import Json, case_key, case_rows, case_score, flatten
-from whest.notation import plus_minus, printable
+from whest.document import Json, case_key, case_rows, case_score, flatten, has_failed
+from whest.notation import count, plus_minus, printable
 from whest.tasks.whitebox.predictions import Answers
 
-Verdict = Literal["same bits", "within noise", "differs"]
+Verdict = Literal["same bits", "within noise", "differs", "failed"]
 VERSIONS = {
     "python_version": "Python",
     "jax_version": "jax",
@@ -66,7 +66,7 @@ def judge(
     """Compare two reports of one experiment, with their saved answers and their sources."""
     verdict, reason = _verdict(before, after, answers)
     code, machine = _code_changes(before, after), _host_changes(before, after, MACHINE)
-    if verdict != "same bits" and machine and not code:
+    if verdict not in ("same bits", "failed") and machine and not code:
         reason = f"{reason}. The code is the same and the machine another: it may round otherwise"
     return Reproduction(verdict, reason, (*code, *machine), source_diff(*sources), not code, not machine)
 
@@ -78,6 +78,8 @@ def _verdict(before: Json, after: Json, answers: tuple[Answers | None, Answers |
         return "differs", f"the protocols differ in {_protocol_differences(before, after)}"
     if one.keys() != other.keys():
         return "differs", f"the recorded run has {len(one)} {unit}s, this one {len(other)}, or they have other names"
+    if one and all(has_failed(row) for rows in (one, other) for row in rows.values()):
+        return "failed", f"all {count(len(one), unit)} failed, then and now: there is no answer to compare"
     timed = TIMED if before["run_config"].get("lambda_has_effect", True) else ()
     changed = {name for key in one for name in _changed(one[key], other[key])} - {*timed}
     if not changed and _same_answers(*answers):

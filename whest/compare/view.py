@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from whest.compare.comparison import Comparison, Pair, Split
-from whest.notation import figure, plus_minus
+from whest.compare.comparison import Comparison, Pair, Side, Split
+from whest.notation import failed_words, figure, plus_minus
 from whest.page.drawing import literal
 from whest.page.palette import ACCENT, ALARM, GRID, INK, MUTED, SERIES
 from whest.scoring.paired import Interval
@@ -49,7 +49,14 @@ def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
 
 
 def _side_rows(comparison: Comparison) -> list[tuple[str, ...]]:
-    return [(side.name, plus_minus(side.mean, side.standard_error), str(side.n_failed)) for side in comparison.sides]
+    return [(side.name, side_words(side, comparison.unit), str(side.n_failed)) for side in comparison.sides]
+
+
+def side_words(side: Side, unit: str) -> str:
+    """The side's mean; if every case failed, this fact in its place."""
+    if side.all_failed:
+        return failed_words(len(side.scores), unit)
+    return plus_minus(side.mean, side.standard_error)
 
 
 def pair_rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -60,7 +67,8 @@ def _pair_row(pair: Pair) -> tuple[str, ...]:
     """Where the scores decided how many cases there are, the statistics of a fixed number would be wrong."""
     paired, fixed = pair.paired, pair.fixed
     if fixed is None:
-        return (pair.b.name, figure(paired.ratio), "–", "–", "–", f"{paired.wins} of {paired.n_cases}", "–", "–")
+        told = ("–", "–") if pair.has_failed else (figure(paired.ratio), f"{paired.wins} of {paired.n_cases}")
+        return (pair.b.name, told[0], "–", "–", "–", told[1], "–", "–")
     return (
         pair.b.name,
         f"{figure(paired.ratio)} {between(paired.ratio_interval)}",
@@ -137,7 +145,7 @@ def draw_scores(axes: "Axes", comparison: Comparison) -> None:
 
 
 def draw_ratios(axes: "Axes", comparison: Comparison) -> None:
-    shown = [pair for pair in comparison.pairs if pair.paired.ratio is not None]
+    shown = [pair for pair in comparison.pairs if pair.paired.ratio is not None and not pair.has_failed]
     for place, pair in enumerate(shown):
         _draw_ratio(axes, place, pair)
     axes.axvline(1, color=INK, linewidth=0.8)

@@ -71,8 +71,14 @@ def compose(*words: str, config_dir: str | Path | None = None) -> dict[str, Any]
     own = [f"hydra.searchpath=[file://{Path(config_dir).absolute()}]"] if config_dir is not None else []
     GlobalHydra.instance().clear()
     guard_folders()
-    with initialize_config_dir(str(config_folder()), **BASE):
-        config = hydra_compose("config", [*written_out(words), *own], return_hydra_config=True)
+    full = written_out(words)
+    try:
+        with initialize_config_dir(str(config_folder()), **BASE):
+            config = hydra_compose("config", [*full, *own], return_hydra_config=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        from whest.config.explain import explain_override  # only where it is needed
+
+        raise ConfigError(explain_override(error, config_folder(), full)) from None
     HydraConfig.instance().set_config(config)
     with open_dict(config):
         config.pop("hydra")

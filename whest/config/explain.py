@@ -28,7 +28,8 @@ def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
         names = [path.stem for path in (conf / choice[1]).glob("*.yaml")]
         names += [name for plugin in plugins() for group, name in plugin.choices() if group == choice[1]]
         close = [*_own_file(choice[1], choice[2]), *difflib.get_close_matches(choice[2], names, n=1)]
-        return f"{message}\nDid you mean {choice[1]}={close[0]}?" if close else message
+        meant = f"{choice[1]}={close[0]}" if close else _elsewhere(choice[2], conf)
+        return f"{message}\nDid you mean {meant}?" if meant else message
     match = re.search(r"Could not override '([\w./]+)'", message)
     if match is None:
         return message
@@ -42,6 +43,11 @@ def explain_override(error: Exception, conf: Path, arguments: list[str]) -> str:
     place = f"{parent} has the keys" if parent else "the top-level keys are"
     knob = f". A knob of its class is added with a plus, +estimator.{key}=…" if parent == "estimator" else ""
     return f"{_join(parent, key)} is not a key of this config.{meant} {place}: {', '.join(known)}{knob}"
+
+
+def _elsewhere(name: str, conf: Path) -> str:
+    """A choice of this very name in another group, as in round=tiny."""
+    return next((f"{path.parent.name}={name}" for path in sorted(conf.glob(f"*/{name}.yaml"))), "")
 
 
 def _own_file(group: str, name: str) -> list[str]:

@@ -1,6 +1,7 @@
 """The top-level values of a config, with types and ranges."""
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -8,6 +9,7 @@ from pydantic import Field
 
 from whest.config.build import Node, build_target
 from whest.config.jobs import JOBS
+from whest.errors import ConfigError
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Size = Annotated[int, Field(ge=1, le=65536)]
@@ -111,5 +113,10 @@ class Settings:
 def read_settings(config: Node) -> Settings:
     """The top-level values of a config, without its groups."""
     scalars = {key: value for key, value in config.items() if key not in (*GROUPS, *NODES)}
+    job = scalars.get("job")
+    if isinstance(job, str) and job not in JOBS:
+        close = get_close_matches(job, JOBS, n=1)
+        meant = f" Did you mean job={close[0]}?" if close else ""
+        raise ConfigError(f"job={job} is no job.{meant} The jobs are: {', '.join(JOBS)}")
     settings: Settings = build_target(Settings, scalars, "")
     return settings

@@ -111,6 +111,16 @@ def _quoted(text: str) -> str:
 SCORING = ("score", "compare")
 """Jobs whose files stand in the run's own folder: they read neither `output` nor `path`."""
 SHAPE = ("round.width", "round.depth")
+EVERYWHERE = ("job", "outputs_dir", "console", "hydra", "local")
+"""What every job reads."""
+READ_ONLY = {
+    "list": (),
+    "clean": (),
+    "runs": ("runs", "tracking"),
+    "gallery": ("output", "tracking"),
+    "doctor": ("device", "output", "tracking"),
+}
+"""Jobs that read few keys, and these keys."""
 
 
 def refuse_idle(job: str, words: Sequence[str], dataset: str = "") -> None:
@@ -124,3 +134,8 @@ def refuse_idle(job: str, words: Sequence[str], dataset: str = "") -> None:
         node = word.lstrip("+~").partition("=")[0].partition(".")[0]
         if node in OWN_NODES and node != job and (node, job) not in ALSO_READ:
             raise ConfigError(f"{word} has no effect on job={job}: add job={node}, python -m whest {node} {word} …")
+        read = READ_ONLY.get(job)
+        if read is not None and node.partition("/")[0] not in (*EVERYWHERE, *read):
+            known = ", ".join((*read, "outputs_dir"))
+            meant = f", or choose runs by it, runs.{word}" if job == "runs" and key in ("estimator", "round") else ""
+            raise ConfigError(f"{word} has no effect on job={job}: leave it out{meant}. It reads {known}")

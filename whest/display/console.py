@@ -8,8 +8,9 @@ from rich.table import Table
 
 from whest.config.commands import ui_command
 from whest.display.answer import is_json, tell
-from whest.document import report_metrics
-from whest.notation import plus_minus, short_path
+from whest.display.view import score_row
+from whest.document import n_failed, report_metrics
+from whest.notation import short_path
 from whest.report import AnyReport
 
 PLAIN_WIDTH = 120
@@ -50,13 +51,9 @@ def print_report(report: AnyReport, console: Console, show_cases: bool) -> None:
 
 
 def _print_figures(report: AnyReport, console: Console) -> None:
-    score = report.score
     rows = Table.grid(padding=(0, 2))
-    rows.add_row(
-        "[bold]score[/]",
-        f"[bold cyan]{plus_minus(score.score, score.score_se)}[/]",
-        f"{score.direction} is better",
-    )
+    name, value, remark = score_row(report)
+    rows.add_row(f"[bold]{name}[/]", f"[bold {'red' if report.all_failed else 'cyan'}]{value}[/]", remark)
     for row in report.view.rows(report):
         rows.add_row(*row)
     console.print(rows)
@@ -93,14 +90,18 @@ def next_steps(report: AnyReport, is_tracked: bool) -> list[str]:
 def tell_report(report: AnyReport, folder: Path, steps: list[str]) -> None:
     """The result for console=json."""
     score = report.score
+    is_none = report.all_failed and report.has_errors
+    document = report.to_json()
     names = ("report.json", "report.html", "config.yaml", *report.view.files)
     tell(
         estimator=report.config["estimator"]["name"],
         status=report.meta.status,
-        score=score.score,
-        score_se=score.score_se,
+        score=None if is_none else score.score,
+        score_se=None if is_none else score.score_se,
         direction=score.direction,
-        metrics=report_metrics(report.to_json()),
+        n_cases=len(report.cases),
+        n_failed=n_failed(document["results"]),
+        metrics=report_metrics(document),
         problem=report.problem,
         protocol_hash=report.meta.protocol_hash,
         command=report.meta.command,

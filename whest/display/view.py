@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from rich.text import Text
 
 from whest.document import Json
-from whest.notation import html_table, plus_minus
+from whest.notation import failed_words, html_table, plus_minus
 from whest.report import AnyReport, Row
 
 if TYPE_CHECKING:
@@ -92,8 +92,17 @@ class View(ABC, Generic[R]):
         score = report.score
         if score.score is None or report.never_ran:
             return []
-        headline = ("score", plus_minus(score.score, score.score_se), f"{score.direction} is better")
-        return [headline, *self.rows(report)]
+        return [score_row(report), *self.rows(report)]
+
+
+def score_row(report: AnyReport) -> Row:
+    """The score; if every case failed, this fact in its place."""
+    score = report.score
+    told = plus_minus(score.score, score.score_se)
+    if report.all_failed:
+        failed = failed_words(len(report.cases), score.by_case.unit)
+        return "score", failed, f"the rule gives it {told}, as without any answer"
+    return "score", told, f"{score.direction} is better"
 
 
 class Pictures(dict[str, "Figure"]):

@@ -3,18 +3,22 @@
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from whest.document import Json, case_rows, n_failed
+from whest.document import Json, case_rows, case_score, n_failed
 from whest.files import parse_document, read_bounded
-from whest.notation import count
+from whest.host import CONFIGS
+from whest.notation import count, failed_words, plus_minus
 from whest.tracking.recorded import UnreadableError, read_report
 
 Kind = Literal["run", "sweep", "comparison", "board"]
 LONGEST_NAME, LONGEST_NOTE, MOST_TAGS = 120, 300, 12
+SHAPE = re.compile(r"\bwidth: (\d+), depth: (\d+)")
 LARGEST_BOARD = 2**24
 """Bytes of a comparison.json or a board.json."""
 
@@ -39,6 +43,8 @@ class Entry:
     score_se: float | None = None
     is_lower_better: bool = True
     n_cases: int = 0
+    unit: str = "case"
+    """What a case is: MLP, question, block."""
     n_failed: int = 0
     status: str = ""
     problem: str = ""
@@ -57,7 +63,19 @@ class Entry:
     @property
     def is_ranked(self) -> bool:
         """Whether its score may be the best of its protocol."""
-        return self.kind == "run" and self.score is not None and self.status == "finished" and not self.problem
+        is_whole = self.score is not None and self.status == "finished" and not self.problem
+        return self.kind == "run" and is_whole and not self.all_failed
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether no case has an answer that counts: its score is that of no answer at all."""
+        return self.kind == "run" and 0 < self.n_cases <= self.n_failed
+
+    @property
+    def score_words(self) -> str:
+        if self.all_failed:
+            return failed_words(self.n_cases, self.unit)
+        return plus_minus(self.score, self.score_se)
 
     def is_better_than(self, other: "Entry") -> bool:
         if self.score is None or other.score is None:
@@ -103,7 +121,7 @@ def entry_of(document: Json, path: str) -> Entry:
         kind="run",
         name=clip(next((name for name in named if name), config["estimator"]["name"])),
         started=clip(meta.get("run_started_at_utc"), 40),
-        round=clip(config.get("round")),
+        round=round_words(clip(config.get("round")), config.get("width"), config.get("depth")),
         dataset=clip(_mapping(config.get("dataset")).get("name")),
         rule=clip(_mapping(config.get("scoring")).get("name")),
         protocol=clip(meta["protocol_hash"], 40),
@@ -112,6 +130,7 @@ def entry_of(document: Json, path: str) -> Entry:
         score_se=number(results.get("score_se", results.get("adjusted_final_layer_score_se"))),
         is_lower_better=results.get("direction", "lower") == "lower",
         n_cases=len(case_rows(results)),
+        unit=clip(case_score(results).get("unit"), 40),
         n_failed=n_failed(results),
         status=clip(meta.get("status"), 40),
         tags=as_tags(
@@ -120,6 +139,20 @@ def entry_of(document: Json, path: str) -> Entry:
         notes=clip("; ".join([*ledger(config), *[note for note in notes if note][:1]]), LONGEST_NOTE),
         participant=clip(config.get("participant")),
     )
+
+
+def round_words(name: str, width: Any, depth: Any) -> str:
+    """The round's name; "custom 16x3" for a run on MLPs of another shape than the round's own."""
+    own = round_shape(name)
+    return name if own is None or None in (width, depth) or own == (width, depth) else f"custom {width}x{depth}"
+
+
+@cache
+def round_shape(name: str) -> tuple[int, int] | None:
+    """Width and depth of one of whest's rounds."""
+    known = {place.stem: place for place in (CONFIGS / "round").glob("*.yaml")}
+    found = SHAPE.search(known[name].read_text(encoding="utf-8")) if name in known else None
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def ledger(told: Mapping[str, Any]) -> list[str]:

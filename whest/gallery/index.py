@@ -4,6 +4,7 @@ An entry is known by its path, and its file by size and time. A lock lets the jo
 index that is missing, damaged or of another version is made again.
 """
 
+import errno
 import json
 import os
 import secrets
@@ -23,7 +24,7 @@ from whest.tracking.content import PARENT_FILE
 from whest.tracking.local import LocalRuns, read_local_runs
 
 INDEX = Path("cache") / "gallery.json"
-VERSION = 2
+VERSION = 3
 DEEPEST = 6
 SKIPPED = frozenset({"cache", "mlartifacts", "peer", "dist", "figures", "scratch", "champions"})
 """Folders of outputs that hold no runs of their own."""
@@ -105,15 +106,26 @@ def update_index(outputs: Path) -> Index:
     everything = list(find(outputs))
     if not everything and not (outputs / INDEX).exists():
         return Index(outputs)
-    with _locked(outputs):
-        before = read_index(outputs)
-        index = Index(outputs, before.name)
-        for found in everything:
-            index.stamps[found.path] = found.stamp
-            index.entries[found.path] = _entry(found, before, index)
-        if (index.entries, index.stamps) != (before.entries, before.stamps):
-            write_index(index)
-    return index
+    try:
+        with _locked(outputs):
+            before, index = _compared(outputs, everything)
+            if (index.entries, index.stamps) != (before.entries, before.stamps):
+                write_index(index)
+            return index
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        return _compared(outputs, everything)[1]  # of a folder that may only be read, nothing is kept
+
+
+def _compared(outputs: Path, everything: list[Found]) -> tuple[Index, Index]:
+    """The index as it was kept, and as the files are now."""
+    before = read_index(outputs)
+    index = Index(outputs, before.name)
+    for found in everything:
+        index.stamps[found.path] = found.stamp
+        index.entries[found.path] = _entry(found, before, index)
+    return before, index
 
 
 def add_folder(outputs: Path, folder: Path) -> Index | None:

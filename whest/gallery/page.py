@@ -217,7 +217,7 @@ def _record(entry: Entry, pages: dict[str, str], links: Links) -> Record:
             Cell(entry.name, href=links.to(entry.page)),
             entry.kind,
             entry.round,
-            Cell(plus_minus(entry.score, entry.score_se), "" if entry.score is None else entry.score),
+            Cell(entry.score_words, "" if entry.score is None or entry.all_failed else entry.score),
             Cell(str(entry.n_failed), entry.n_failed, tone="bad") if entry.n_failed else Cell("", ""),
             Cell(figure(entry.budget), "" if entry.budget is None else entry.budget),
             entry.protocol[:8],

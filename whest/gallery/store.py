@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from whest.document import PAGE
-from whest.gallery.entry import LONGEST_NOTE, Entry, Kind, as_tags, clip, ledger
+from whest.gallery.entry import LONGEST_NOTE, Entry, Kind, as_tags, clip, ledger, round_words
 from whest.gallery.index import newest_first
 from whest.tracking.local import is_persons
 from whest.tracking.parents import KIND
@@ -36,7 +36,7 @@ def _entry(run: Any) -> Entry:
         kind=kind,
         name=clip(tags.get("estimator") or run.info.run_name or run.info.run_id),
         started=started.isoformat(timespec="seconds"),
-        round=clip(tags.get("round")),
+        round=round_words(clip(tags.get("round")), *(_whole(metrics, name) for name in ("width", "depth"))),
         dataset=clip(params.get("dataset.name")),
         rule=clip(tags.get("scoring")),
         protocol=clip(tags.get("protocol_hash") or tags.get("compared_protocol"), 40),
@@ -44,6 +44,8 @@ def _entry(run: Any) -> Entry:
         score=_figure(metrics, "score"),
         score_se=_figure(metrics, "score_se"),
         is_lower_better=better == "lower",
+        n_cases=round(_figure(metrics, "n_mlps") or 0),
+        unit="MLP",
         n_failed=round(_figure(metrics, "n_failed_mlps") or _figure(metrics, "n_failed_cases") or 0),
         status=STATUS.get(run.info.status, run.info.status.lower()),
         tags=as_tags({key: value for key, value in sorted(tags.items()) if is_persons(key)}),
@@ -63,6 +65,11 @@ def _page(artifacts: str, name: str) -> str:
         return ""
     page = Path(unquote(parts.path)) / name
     return str(page) if page.is_file() else ""
+
+
+def _whole(metrics: Mapping[str, float], name: str) -> int | None:
+    value = _figure(metrics, name)
+    return None if value is None else int(value)
 
 
 def _figure(metrics: Mapping[str, float], name: str) -> float | None:

@@ -9,6 +9,7 @@ from whest.cases.whitebox import WhiteboxCase
 from whest.cost import Timing
 from whest.document import Json
 from whest.limits import Limits
+from whest.notation import count
 from whest.report import NO_TIMES, Report, estimator_breakdown, timing_json, total_xla
 from whest.results import MlpRow, WhiteboxFindings
 from whest.schema import SamplingBreakdownJson, SpentJson
@@ -30,10 +31,15 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
         return bool(self.cases) and all(_failed_in_setup(case) for case in self.cases)
 
     @property
+    def all_failed(self) -> bool:
+        return bool(self.cases) and self.score.n_failed_mlps == len(self.cases)
+
+    @property
     def problem(self) -> str | None:
         failure = next((case.prediction.failure for case in self.cases if case.prediction.failure is not None), None)
         if not self.never_ran or failure is None:
-            return super().problem
+            whole = f" on all {count(len(self.cases), 'MLP')}" if self.all_failed else ""
+            return f"the estimator failed{whole}: see the report" if self.has_errors else None
         return "\n".join(["the estimator could not be set up, so no MLP was run", *failure.lines])
 
     def results(self) -> WhiteboxFindings:

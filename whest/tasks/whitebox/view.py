@@ -67,7 +67,7 @@ class WhiteboxView(View[WhiteboxReport]):
         return lines
 
     def next_step(self, report: WhiteboxReport, is_tracked: bool) -> str | None:
-        if len(report.cases) < 2 or report.has_errors:
+        if len(report.cases) < 2 or report.has_errors or report.all_failed:
             return None
         estimator = report.config["estimator"]
         return compare_command(report.meta.command, estimator["name"], estimator["mode"])
@@ -180,8 +180,20 @@ def _first_failure(report: WhiteboxReport) -> list[str]:
     if failure is not None:
         return [*map(escape, failure.lines), *(f"  hint: {escape(hint)}" for hint in failure.hints)]
     rows = report.to_json()["results"]["per_mlp"]
-    reason = next((row["traceback"] for row in rows if row["budget_exhausted"]), None)
-    return [f"  {escape(reason)}"] if reason else []
+    limits = [(row["traceback"], [LIMITS[flag] for flag in LIMITS if row[flag]]) for row in rows if has_failed(row)]
+    if not limits:
+        return []
+    reason, keys = limits[0]
+    return [f"  {escape(reason or '')}", f"  hint: the limit is {' and '.join(keys)}: raise it, or do less"]
+
+
+LIMITS = {
+    "budget_exhausted": "budget",
+    "time_exhausted": "wall_time_limit_s",
+    "residual_wall_time_exhausted": "residual_wall_time_limit_s",
+    "combined_budget_exhausted": "budget (FLOPs, and residual time at lam)",
+}
+"""The key of the config behind each flag."""
 
 
 def _layers(mses: tuple[float, ...]) -> str:
