@@ -21,6 +21,7 @@ from omegaconf.errors import OmegaConfBaseException
 from whest.cli.jobs import carry_out
 from whest.config.compose import config_folder, guard_folders
 from whest.config.jobs import JOBS
+from whest.config.sweeping import compose_once
 from whest.config.versions import main_arguments
 from whest.config.words import refuse_idle, written_out
 from whest.display.answer import answer_in_json, give_answer, tell
@@ -32,6 +33,7 @@ from whest.sweeps.resume import forget_problem, keep_problem
 INTERRUPTED = 130
 NO_PLACE = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
 """Errors of a folder that can't be made or a file that can't be written."""
+compose_once()  # a launcher's process imports this module for `task_function`, and composes its job there
 
 
 class _Signals:
