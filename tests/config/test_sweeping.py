@@ -81,7 +81,8 @@ def test_few_configs_are_kept(loader: ConfigLoaderImpl) -> None:
     assert ("old", 0) not in vars(loader)[KEPT]
 
 
-def test_another_program_s_sweep_is_hydra_s_own(tmp_path: Path) -> None:
+def test_another_program_s_sweep_is_hydra_s_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("whest.config.sources._Guard.is_application", False)
     (tmp_path / "config.yaml").write_text("a: 1\n")
     GlobalHydra.instance().clear()
     with initialize_config_dir(str(tmp_path), **BASE):

@@ -66,7 +66,7 @@ def resolve(config: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in container.items()}
 
 
-def task_function(config: DictConfig) -> float | None:
+def task_function(config: DictConfig) -> Any:
     """Hydra's task function: carry out one job, alone or in a sweep."""
     from whest.config.settings import read_settings  # pydantic is slow to import, and --help needs none of it
 

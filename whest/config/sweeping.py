@@ -4,6 +4,7 @@ Hydra composes each job twice, 80 ms of CPU time each: it reads all files again,
 which it sets at the very end. Here the composed config is kept, and a job gets a copy with its own values (2 ms).
 """
 
+import copy
 import pickle
 from pathlib import Path
 from typing import Any
@@ -66,14 +67,23 @@ def _line(word: Override) -> str:
 
 
 def _copy(loader: ConfigLoaderImpl, name: str | None, lines: list[str]) -> DictConfig:
-    kept: dict[Any, bytes] = vars(loader).setdefault(KEPT, {})
+    kept: dict[Any, bytes | DictConfig] = vars(loader).setdefault(KEPT, {})
     key = (name, str(Path.cwd()), *lines)
     if key not in kept:
         if len(kept) >= MOST_KEPT:
             kept.pop(next(iter(kept)))
-        kept[key] = pickle.dumps(loader.load_configuration(name, lines, run_mode=RunMode.RUN))
-    copied: DictConfig = pickle.loads(kept[key])
+        kept[key] = _packed(loader.load_configuration(name, lines, run_mode=RunMode.RUN))
+    packed = kept[key]
+    copied: DictConfig = pickle.loads(packed) if isinstance(packed, bytes) else copy.deepcopy(packed)
     return copied
+
+
+def _packed(config: DictConfig) -> bytes | DictConfig:
+    """The config as bytes, from which a copy is made in 1 ms in place of 5."""
+    try:
+        return pickle.dumps(config)
+    except pickle.PicklingError:  # Hydra imports its plug-ins again in a process that starts it twice
+        return config
 
 
 def _note_words(config: DictConfig, words: list[Override]) -> None:
