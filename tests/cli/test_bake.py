@@ -23,6 +23,7 @@ from whest.dataset.sources import FreshDataset, SuiteDataset
 from whest.dataset.stored import FileDataset
 from whest.errors import ConfigError, JobFailedError
 from whest.progress import SilentProgress
+from whest.truth import cache
 from whest.truth.cache import TruthCache
 from whest.truth.plain import PlainTruth
 
@@ -281,14 +282,14 @@ ENDS_LATE = "import atexit; atexit.register(print, 'a late end'); from whest.__m
 
 
 def test_ctrl_c_ends_a_bake_with_one_sentence_and_no_clean_up(tmp_path: Path, environment: dict[str, str]) -> None:
-    cache = tmp_path / "outputs" / "cache" / "truth"
+    kept = tmp_path / "outputs" / "cache" / "truth"
     words = [*TINY[:-1], "dataset.n_mlps=3", "truth.n_samples=10000000000", f"output={tmp_path / 'baked'}"]
     command = [sys.executable, "-c", ENDS_LATE, *words, f"outputs_dir={tmp_path / 'outputs'}"]
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, cwd=tmp_path, **piped) as process:  # type: ignore[call-overload]
         try:
             deadline = time.monotonic() + PATIENCE_S
-            while not list(cache.glob("*.begun")):
+            while not list(kept.glob("*.begun")):
                 assert process.poll() is None, process.communicate()
                 assert time.monotonic() < deadline, "it draws nothing"
                 time.sleep(0.02)
@@ -297,9 +298,38 @@ def test_ctrl_c_ends_a_bake_with_one_sentence_and_no_clean_up(tmp_path: Path, en
         finally:
             process.kill()
     assert process.returncode == 130
-    assert err.splitlines() == ["whest: interrupted; the finished work is saved"]
+    told = [line for line in err.splitlines() if not line.startswith("baking baked: ")]  # a busy machine's progress
+    assert told == ["whest: interrupted; the finished work is saved"]
     assert "a late end" not in out
-    assert list(cache.glob("*.begun")), "what was drawn is kept"
+    assert list(kept.glob("*.begun")), "what was drawn is kept"
+    assert not (tmp_path / "baked").exists()
+
+
+class InterruptedWhileFreed:
+    """Ctrl-C arrives while Python frees this object: what is raised in `__del__` is ignored."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.getpid()  # here at the latest the handler runs
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ctrl_c_that_python_ignored_ends_a_bake_before_its_next_block(
+    whest: Whest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, blocks = cache.write_arrays, []
+
+    def interrupted(path: Path, arrays: Any) -> None:
+        write(path, arrays)
+        blocks.append(path.suffix)
+        if len(blocks) == 1:
+            InterruptedWhileFreed()
+
+    monkeypatch.setattr(cache, "write_arrays", interrupted)
+    ended = whest(*TINY, "dataset.n_mlps=2", f"output={tmp_path / 'baked'}")
+    assert ended.exit_code == 130, ended.out
+    assert ended.err.splitlines()[-1] == "whest: interrupted; the finished work is saved"
+    assert blocks == [".begun"]
     assert not (tmp_path / "baked").exists()
 
 

@@ -27,6 +27,7 @@ from whest.config.words import refuse_idle, written_out
 from whest.display.answer import answer_in_json, give_answer, tell
 from whest.errors import ConfigError, JobFailedError, WhestError
 from whest.notation import printable
+from whest.progress import Interrupt
 from whest.sweeps.callback import finish_open_sweep
 from whest.sweeps.resume import forget_problem, keep_problem
 
@@ -36,24 +37,17 @@ NO_PLACE = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EROFS,
 compose_once()  # a launcher's process imports this module for `task_function`, and composes its job there
 
 
-class _Signals:
+def _catch_signals() -> None:
     """SIGINT and SIGTERM as KeyboardInterrupt: a scheduler's stop saves the same as Ctrl-C."""
+    Interrupt.came = False
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
 
-    came = False
-    """Whether one came. A library may turn the KeyboardInterrupt into an error of its own, or lose it: Python ignores
-    what is raised while it collects garbage."""
 
-    @classmethod
-    def catch(cls) -> None:
-        cls.came = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, cls._raise)
-
-    @classmethod
-    def _raise(cls, number: int, frame: FrameType | None) -> NoReturn:
-        cls.came = True
-        raise KeyboardInterrupt
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    Interrupt.came = True  # a library may turn the exception into one of its own, or lose it
+    raise KeyboardInterrupt
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:
@@ -75,7 +69,7 @@ def task_function(config: DictConfig) -> Any:
     folder = Path(hydra_config.runtime.output_dir)
     is_alone = hydra_config.mode == RunMode.RUN
     leaves_files = False
-    if _Signals.came:  # in an earlier job of the sweep, where it was lost
+    if Interrupt.came:  # in an earlier job of the sweep, where it was lost
         raise KeyboardInterrupt
     forget_problem(folder)
     try:
@@ -145,6 +139,7 @@ def run_command_line() -> None:
         _fail(error)
     finally:
         answer_in_json(False)
+        Interrupt.came = False
 
 
 def _prepare() -> None:
@@ -153,7 +148,7 @@ def _prepare() -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra raises exceptions instead of exiting by itself
     JobReturn.return_value = vars(JobReturn)["return_value"].getter(_returned)  # type: ignore[method-assign]
     guard_folders(is_application=True)
-    _Signals.catch()
+    _catch_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console that can't print λ or ± must not stop the run
@@ -168,7 +163,7 @@ def _returned(returned: JobReturn) -> Any:
 
 def _fail(error: BaseException) -> None:
     """One sentence and an exit code for an error that has a remedy; a traceback for any other."""
-    is_interrupted = isinstance(error, KeyboardInterrupt) or _Signals.came
+    is_interrupted = isinstance(error, KeyboardInterrupt) or Interrupt.came
     sentence, exit_code = (_INTERRUPTION, INTERRUPTED) if is_interrupted else _explained(error)
     try:
         _end_sweep(is_interrupted)
