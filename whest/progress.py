@@ -18,6 +18,24 @@ Expected = Callable[[S], int | None]
 """The expected total of samples, estimated from a stage; None if unknown."""
 
 
+class Interrupt:
+    """Whether Ctrl-C, or a scheduler's stop, came while a command runs.
+
+    Python loses its KeyboardInterrupt where it ignores every exception: in `__del__` and in callbacks of the garbage
+    collector, which JAX has. Long work therefore looks here too.
+    """
+
+    came = False
+
+
+def until_interrupted(items: Iterable[T]) -> Iterator[T]:
+    """The same items. An interrupt that was lost is raised before the next one."""
+    for item in items:
+        if Interrupt.came:
+            raise KeyboardInterrupt
+        yield item
+
+
 class Progress(Protocol):
     def each(self, items: Sequence[T], label: str) -> Iterator[T]: ...
 

@@ -1,5 +1,6 @@
 """Baking gives the same rows bit for bit, also if it is stopped, sliced or merged."""
 
+import json
 import os
 import random
 import signal
@@ -14,10 +15,17 @@ import numpy as np
 import pytest
 
 from whest.config.build import build_target
-from whest.dataset.bake import BakeOptions
-from whest.dataset.sources import SuiteDataset
+from whest.dataset.bake import Bake, BakeOptions
+from whest.dataset.formats.metadata import Part
+from whest.dataset.formats.save import provenance_here
+from whest.dataset.slices import VARIABLE, Drawn, hand_over, marked, take_over
+from whest.dataset.sources import FreshDataset, SuiteDataset
 from whest.dataset.stored import FileDataset
-from whest.errors import ConfigError
+from whest.errors import ConfigError, JobFailedError
+from whest.progress import SilentProgress
+from whest.truth import cache
+from whest.truth.cache import TruthCache
+from whest.truth.plain import PlainTruth
 
 Whest = Callable[..., Any]
 PATIENCE_S = 300
@@ -87,6 +95,100 @@ def test_a_slice_alone_is_not_a_dataset_to_score(whest: Whest, tmp_path: Path) -
     assert "job=merge" in ended.err
 
 
+# Slices by one command
+
+
+def test_slices_by_one_command_are_a_single_bake(whest: Whest, tmp_path: Path, outputs: Path) -> None:
+    words = (*TINY, "dataset.n_mlps=3")
+    sliced = whest(*words, "bake.slices=2", f"output={tmp_path / 'sliced'}")
+    assert sliced.exit_code == 0, sliced.err
+    assert [name for name in sliced.files if not name.endswith(".npz")] == [], "no folder of a job is left"
+    assert whest(*words, f"output={tmp_path / 'single'}", f"outputs_dir={tmp_path / 'elsewhere'}").exit_code == 0
+    assert data_of(tmp_path / "sliced") == data_of(tmp_path / "single")
+    stated = [json.loads((tmp_path / name / "metadata.json").read_text()) for name in ("sliced", "single")]
+    assert all(one.pop("created_at_utc") for one in stated)
+    assert stated[0] == stated[1]
+
+
+def test_a_slice_that_fails_keeps_the_others_and_writes_nothing(
+    whest: Whest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = (*TINY, "dataset.n_mlps=3", "bake.slices=3", f"output={tmp_path / 'sliced'}")
+    draw, asked = Bake.draw, []
+
+    def second_fails(self: Bake, progress: Any) -> Any:
+        asked.append(self.part.start)
+        if self.part.start == 1:
+            raise OSError("no space left")
+        yield from draw(self, progress)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Bake, "draw", second_fails)
+        ended = whest(*words)
+    assert (ended.exit_code, asked) == (1, [0, 1, 2])
+    assert "slice 2/3: OSError: no space left. The MLPs that are finished are kept" in ended.err
+    assert not (tmp_path / "sliced").exists()
+    again = whest(*words)
+    assert again.exit_code == 0, again.err
+    assert again.out.count("already drawn") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("bake.slices=4",), "bake.slices=4 must be at most 3, the number of MLPs"),
+        (("bake.slices=0",), "bake.slices must be greater than or equal to 1, got 0"),
+        (("-m", "bake.slices=2"), "leave -m out"),
+        (("bake.slices=2", "output=there"), "output=there exists already"),
+    ],
+)
+def test_slices_that_can_not_be_are_refused(whest: Whest, tmp_path: Path, words: tuple[str, ...], reason: str) -> None:
+    (tmp_path / "there").mkdir()
+    flags = [word for word in words if word.startswith("-")]
+    rest = [word for word in words if word not in flags]
+    place = () if "output=there" in words else (f"output={tmp_path / 'x'}",)
+    ended = whest(*flags, *TINY, "dataset.n_mlps=3", *rest, *place)
+    assert ended.exit_code == 2, ended.err
+    assert reason in ended.err
+    assert not list((tmp_path / "outputs").rglob("*.npz"))
+
+
+def test_truth_from_a_machine_with_its_own_disk_is_handed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there, here = (bake_in(tmp_path / name) for name in ("there", "here"))
+    list(there.draw(SilentProgress()))
+    monkeypatch.setenv(VARIABLE, "no-such-mark")
+    drawn = hand_over(there, "1/1")
+    assert len(drawn.files) == 4, "the truth and the moments of two MLPs"
+    take_over(here, [drawn])
+    assert [path.read_bytes() for path in here.files()] == [path.read_bytes() for path in there.files()]
+    with marked(there.cache) as variables:
+        monkeypatch.setenv(VARIABLE, variables[VARIABLE])
+        assert hand_over(there, "1/1").files == {}, "who shares the folder hands nothing over"
+    assert not list(there.cache.folder.glob(".bake-*"))
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"../evil.npz": b"x"}, "came back damaged"),
+        ({f"{'a' * 40}.npz": b"x" * 50}, "came back damaged"),
+        ({}, "left no truth of 4"),
+    ],
+)
+def test_a_handed_over_file_is_checked(tmp_path: Path, files: dict[str, bytes], reason: str) -> None:
+    bake = bake_in(tmp_path / "here")
+    with pytest.raises(JobFailedError, match=reason):
+        take_over(bake, [Drawn("1/1", files)])
+    assert not bake.cache.folder.exists()
+
+
+def bake_in(folder: Path) -> Bake:
+    sampler = PlainTruth(64, moments=True, moment_samples=1024)
+    dataset = FreshDataset(4, 2, 7, 2).load()
+    provenance = provenance_here("public", "default", None, None, "")
+    return Bake(dataset, Part(0, 2, 2), sampler, TruthCache(folder / "cache"), folder / "out", provenance)
+
+
 # What is baked
 
 
@@ -154,7 +256,8 @@ def test_the_command_in_the_metadata_leaves_out_where_it_was_written(whest: Whes
         (("output=x", "bake.split=Public"), "bake.split=Public must be"),
         (("output=/proc/x/y",), "output=/proc/x/y can't be written"),
         (("output=x", "dataset=suite"), "has no effect"),
-        (("output=x", "bake.slices=1/2"), "bake.slices is not a key"),
+        (("output=x", "bake.slices=1/2"), "bake.slices must be a valid integer"),
+        (("output=x", "bake.part=1/2"), "bake.part is not a key"),
     ],
 )
 def test_a_bake_that_can_not_be_is_refused_at_once(
@@ -179,14 +282,14 @@ ENDS_LATE = "import atexit; atexit.register(print, 'a late end'); from whest.__m
 
 
 def test_ctrl_c_ends_a_bake_with_one_sentence_and_no_clean_up(tmp_path: Path, environment: dict[str, str]) -> None:
-    cache = tmp_path / "outputs" / "cache" / "truth"
+    kept = tmp_path / "outputs" / "cache" / "truth"
     words = [*TINY[:-1], "dataset.n_mlps=3", "truth.n_samples=10000000000", f"output={tmp_path / 'baked'}"]
     command = [sys.executable, "-c", ENDS_LATE, *words, f"outputs_dir={tmp_path / 'outputs'}"]
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, cwd=tmp_path, **piped) as process:  # type: ignore[call-overload]
         try:
             deadline = time.monotonic() + PATIENCE_S
-            while not list(cache.glob("*.begun")):
+            while not list(kept.glob("*.begun")):
                 assert process.poll() is None, process.communicate()
                 assert time.monotonic() < deadline, "it draws nothing"
                 time.sleep(0.02)
@@ -195,9 +298,38 @@ def test_ctrl_c_ends_a_bake_with_one_sentence_and_no_clean_up(tmp_path: Path, en
         finally:
             process.kill()
     assert process.returncode == 130
-    assert err.splitlines() == ["whest: interrupted; the finished work is saved"]
+    told = [line for line in err.splitlines() if not line.startswith("baking baked: ")]  # a busy machine's progress
+    assert told == ["whest: interrupted; the finished work is saved"]
     assert "a late end" not in out
-    assert list(cache.glob("*.begun")), "what was drawn is kept"
+    assert list(kept.glob("*.begun")), "what was drawn is kept"
+    assert not (tmp_path / "baked").exists()
+
+
+class InterruptedWhileFreed:
+    """Ctrl-C arrives while Python frees this object: what is raised in `__del__` is ignored."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.getpid()  # here at the latest the handler runs
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_ctrl_c_that_python_ignored_ends_a_bake_before_its_next_block(
+    whest: Whest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, blocks = cache.write_arrays, []
+
+    def interrupted(path: Path, arrays: Any) -> None:
+        write(path, arrays)
+        blocks.append(path.suffix)
+        if len(blocks) == 1:
+            InterruptedWhileFreed()
+
+    monkeypatch.setattr(cache, "write_arrays", interrupted)
+    ended = whest(*TINY, "dataset.n_mlps=2", f"output={tmp_path / 'baked'}")
+    assert ended.exit_code == 130, ended.out
+    assert ended.err.splitlines()[-1] == "whest: interrupted; the finished work is saved"
+    assert blocks == [".begun"]
     assert not (tmp_path / "baked").exists()
 
 

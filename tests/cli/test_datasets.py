@@ -112,7 +112,6 @@ def test_info_describes_a_slice(whest: Whest, tmp_path: Path) -> None:
 @pytest.fixture
 def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache in huggingface_hub's layout: blobs, a snapshot of links to them, a tag; without network."""
-    pytest.importorskip("huggingface_hub")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     save(tiny(3), tmp_path / "set")
     storage = tmp_path / "cache" / "datasets--owner--name"

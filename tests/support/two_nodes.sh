@@ -32,6 +32,7 @@ if env -u RAY_AUTH_TOKEN RAY_AUTH_TOKEN=wrong "$bin/ray" status --address 127.0.
 fi
 "$bin/python" -m whest "$@" "outputs_dir=$outputs" tracking=mlflow tracking.uri=http://127.0.0.1:5000 \
   hydra/launcher=cluster hydra.launcher.ray.init.address=127.0.0.1:6379
+case " $* " in *" job=bake "*) exit 0 ;; esac  # it leaves a dataset and no runs
 "$bin/python" - <<'PYTHON'
 from mlflow import MlflowClient
 from whest.tracking.recorded import find_runs

@@ -46,14 +46,28 @@ class Estimator:
 """
 
 
-def needs(module: str) -> pytest.MarkDecorator:
-    found = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(f"hydra_plugins.{module}")
-    return pytest.mark.skipif(not found, reason=f"{module} is not installed: make launchers")
+@pytest.fixture(autouse=True, scope="module")
+def launchers() -> None:
+    """All of them are needed: a test that skips would hide a hole."""
+    names = ("joblib_launcher", "submitit_launcher", "ray_launcher", "optuna_sweeper")
+    wanted = ["psycopg", "hydra_plugins", *(f"hydra_plugins.hydra_{name}" for name in names)]
+    missing = next((name for name in wanted if importlib.util.find_spec(name) is None), None)
+    if missing is not None:
+        pytest.fail(f"{missing} is not installed: make launchers", pytrace=False)
 
 
 def can_unshare() -> bool:
     found = shutil.which("unshare")
     return bool(found) and subprocess.run([*NAMESPACES, "true"], capture_output=True).returncode == 0
+
+
+def two_nodes(
+    folder: Path, outputs: Path, environment: dict[str, str], *words: str
+) -> "subprocess.CompletedProcess[str]":
+    """A command on a Ray cluster of two nodes. The second has a disk of its own where the first has its outputs."""
+    script = str(ROOT / "tests" / "support" / "two_nodes.sh")
+    command, piped = [*NAMESPACES, "sh", script, str(BIN), str(outputs), *words], {"capture_output": True, "text": True}
+    return subprocess.run(command, cwd=folder, env=environment, timeout=PATIENCE_S, **piped)  # type: ignore[call-overload,no-any-return]
 
 
 def scores(sweep: Path) -> list[tuple[str, ...]]:
@@ -74,10 +88,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize(
     "launcher",
-    [
-        pytest.param("cores", marks=needs("hydra_joblib_launcher")),
-        pytest.param("processes", marks=needs("hydra_submitit_launcher")),
-    ],
+    ["cores", "processes"],
 )
 def test_launchers_on_this_machine_give_the_same_scores(
     whest_process: Whest, expected: list[tuple[str, ...]], launcher: str
@@ -88,20 +99,11 @@ def test_launchers_on_this_machine_give_the_same_scores(
     assert set(outcome.mlflow_runs().values()) == {"FINISHED"}
 
 
-@needs("hydra_ray_launcher")
 @pytest.mark.skipif(not can_unshare(), reason="no namespaces of one's own on this machine")
 def test_two_ray_nodes_without_a_common_disk_give_the_same_scores(
     tmp_path: Path, outputs: Path, environment: dict[str, str], expected: list[tuple[str, ...]]
 ) -> None:
-    script = ROOT / "tests" / "support" / "two_nodes.sh"
-    ended = subprocess.run(
-        [*NAMESPACES, "sh", str(script), str(BIN), str(outputs), *EIGHT],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+    ended = two_nodes(tmp_path, outputs, environment, *EIGHT)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
     lines = {line.split()[0]: line.split()[1:] for line in ended.stdout.splitlines() if line.split()}
     assert sorted(set(lines["nodes"])) == ["node-a", "node-b"]
@@ -113,30 +115,49 @@ def test_two_ray_nodes_without_a_common_disk_give_the_same_scores(
     assert len(here) == lines["nodes"].count("node-a"), "the others came by MLflow"
 
 
-@needs("hydra_submitit_launcher")
-def test_slices_of_a_bake_are_jobs(whest_process: Whest, tmp_path: Path) -> None:
-    bake = ("job=bake", "debug=tiny", "truth=plain", "dataset.n_mlps=6")
-    slices = ("-m", *bake, "bake.slice=1/3,2/3,3/3", "output='${outputs_dir}/slice-${hydra:job.num}'")
-    outcome = whest_process(*slices, "hydra/launcher=processes")
+BAKE = ("job=bake", "debug=tiny", "truth=plain", "dataset.n_mlps=6")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The data of a bake by one process."""
+    place = tmp_path_factory.mktemp("whole")
+    command = [sys.executable, "-m", "whest", *BAKE, "output=whole", f"outputs_dir={place}"]
+    subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S, cwd=place)
+    return data_of(place / "whole")
+
+
+def data_of(folder: Path) -> bytes:
+    (file,) = (folder / "data").iterdir()
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize("launcher", ["cores", "processes"])
+def test_one_command_bakes_in_slices_on_this_machine(
+    whest_process: Whest, tmp_path: Path, whole: bytes, launcher: str
+) -> None:
+    outcome = whest_process(*BAKE, "bake.slices=3", "output=sliced", f"hydra/launcher={launcher}")
     assert outcome.exit_code == 0, outcome.err
-    parts = ",".join(str(outcome.outputs / f"slice-{i}") for i in range(3))
-    merged = whest_process("job=merge", f"inputs=[{parts}]", "output=merged")
-    assert merged.exit_code == 0, merged.err
-    assert whest_process(*bake, "output=whole").exit_code == 0
-    digests = [
-        [line for line in whest_process("job=info", f"path={name}").out.splitlines() if "sha256" in line]
-        for name in ("merged", "whole")
-    ]
-    assert digests[0] == digests[1] != []
+    assert data_of(tmp_path / "sliced") == whole
+    assert [name for name in outcome.files if "cache" not in name] == [], "the jobs' folders are gone"
+
+
+def test_one_command_bakes_in_slices_on_two_ray_nodes_without_a_common_disk(
+    tmp_path: Path, outputs: Path, environment: dict[str, str], whole: bytes
+) -> None:
+    ended = two_nodes(tmp_path, outputs, environment, *BAKE, "bake.slices=4", f"output={outputs / 'sliced'}")
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+    assert "ip=127.0.0.2" in ended.stdout + ended.stderr, "the second node drew a slice"
+    assert data_of(outputs / "sliced") == whole
+    assert not list((outputs / "cache" / "truth").glob(".bake-*"))
 
 
 @pytest.fixture
 def postgres(tmp_path: Path) -> Iterator[str]:
     """A PostgreSQL of the test's own, on a socket in a folder: its address for SQLAlchemy."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed: make launchers")
     found = shutil.which("initdb") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
     if found is None:
-        pytest.skip("PostgreSQL is not installed: make system-deps")
+        pytest.fail("PostgreSQL is not installed: make system-deps", pytrace=False)
     binaries, home = Path(found).resolve().parent, Path("/tmp") / f"whest-pg-{secrets.token_hex(4)}"
     home.mkdir(mode=0o700)
     as_owner: list[str] = []
@@ -188,7 +209,6 @@ def _wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
             time.sleep(0.5)
 
 
-@needs("hydra_joblib_launcher")
 def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
     whest_process: Whest, mlflow_server: str, expected: list[tuple[str, ...]]
 ) -> None:
@@ -215,7 +235,6 @@ def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
     assert "mean_prop" in compared.out
 
 
-@needs("hydra_optuna_sweeper")
 def test_optuna_tunes_a_knob_and_a_failing_trial_hides_no_other(whest_process: Whest, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TUNED)
     tune = ("-m", "debug=tiny", "truth=plain", "hydra/sweeper=tune", "estimator=file", "estimator.path=mine.py")

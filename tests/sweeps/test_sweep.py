@@ -1,7 +1,6 @@
 """Sweeps: many jobs, one parent run, one table. A failed job is in the table too."""
 
 import csv
-import importlib.util
 import json
 import pickle
 from collections.abc import Callable
@@ -22,11 +21,6 @@ JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 PNG = b"\x89PNG\r\n\x1a\n"
 GOOD = "return jnp.full((mlp.depth, mlp.width), 0.5)"
 SOURCE = "import jax.numpy as jnp\n\n\nclass Estimator:\n    def predict(self, mlp, budget):\n        {}\n"
-needs_joblib = pytest.mark.skipif(
-    importlib.util.find_spec("hydra_plugins") is None
-    or importlib.util.find_spec("hydra_plugins.hydra_joblib_launcher") is None,
-    reason="hydra-joblib-launcher is not installed",
-)
 
 
 def table(outcome: Any) -> list[dict[str, str]]:
@@ -137,7 +131,7 @@ def test_a_wrong_config_in_one_job_is_in_the_table_and_hides_no_other(whest: Whe
     assert "sweep of 3 jobs" in outcome.out
 
 
-@pytest.mark.parametrize("launcher", [(), pytest.param(JOBLIB, marks=needs_joblib)])
+@pytest.mark.parametrize("launcher", [(), JOBLIB])
 def test_a_sweep_that_cannot_be_composed_leaves_nothing(whest: Whest, outputs: Path, launcher: tuple[str, ...]) -> None:
     outcome = whest(*SWEEP, *launcher, "estimator=zeros", "estimator.foo=1,2")
     assert outcome.exit_code == 2
@@ -155,7 +149,6 @@ def test_a_sweep_without_its_server_still_has_its_table(whest: Whest, monkeypatc
 
 
 @pytest.mark.slow
-@needs_joblib
 def test_parallel_jobs_share_a_fresh_store(whest_process: Whest, outputs: Path) -> None:
     outcome = whest_process(*SWEEP, *JOBLIB, "estimator=zeros,mean_prop")
     assert outcome.exit_code == 0, outcome.err
@@ -176,7 +169,6 @@ def test_a_jobs_failure_travels_between_processes() -> None:
 
 
 @pytest.mark.slow
-@needs_joblib
 def test_a_failing_parallel_job_is_in_the_table_and_hides_no_other(
     whest_process: Whest, outputs: Path, tmp_path: Path
 ) -> None:

@@ -24,11 +24,13 @@ from omegaconf.errors import OmegaConfBaseException
 from whest.cli.jobs import carry_out
 from whest.config.compose import config_folder, guard_folders
 from whest.config.jobs import JOBS
+from whest.config.sweeping import compose_once
 from whest.config.versions import main_arguments
 from whest.config.words import refuse_idle, written_out
 from whest.display.answer import answer_in_json, give_answer, tell
 from whest.errors import ConfigError, JobFailedError, WhestError
 from whest.notation import printable
+from whest.progress import Interrupt
 from whest.sweeps.callback import finish_open_sweep
 from whest.sweeps.resume import forget_problem, keep_problem
 
@@ -37,26 +39,20 @@ WRITES_NOTHING = ("list", "info", "inspect", "runs", "doctor")
 """Jobs that only read, unless `output` names a file."""
 NO_PLACE = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
 """Errors of a folder that can't be made or a file that can't be written."""
+compose_once()  # a launcher's process imports this module for `task_function`, and composes its job there
 
 
-class _Signals:
+def _catch_signals() -> None:
     """SIGINT and SIGTERM as KeyboardInterrupt: a scheduler's stop saves the same as Ctrl-C."""
+    Interrupt.came = False
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
 
-    came = False
-    """Whether one came. A library may turn the KeyboardInterrupt into an error of its own, or lose it: Python ignores
-    what is raised while it collects garbage."""
 
-    @classmethod
-    def catch(cls) -> None:
-        cls.came = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, cls._raise)
-
-    @classmethod
-    def _raise(cls, number: int, frame: FrameType | None) -> NoReturn:
-        cls.came = True
-        raise KeyboardInterrupt
+def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
+    Interrupt.came = True  # a library may turn the exception into one of its own, or lose it
+    raise KeyboardInterrupt
 
 
 def resolve(config: DictConfig) -> dict[str, Any]:
@@ -69,7 +65,7 @@ def resolve(config: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in container.items()}
 
 
-def task_function(config: DictConfig) -> float | None:
+def task_function(config: DictConfig) -> Any:
     """Hydra's task function: carry out one job, alone or in a sweep."""
     from whest.config.settings import read_settings  # pydantic is slow to import, and --help needs none of it
 
@@ -78,7 +74,7 @@ def task_function(config: DictConfig) -> float | None:
     folder = Path(hydra_config.runtime.output_dir)
     is_alone = hydra_config.mode == RunMode.RUN
     leaves_files = False
-    if _Signals.came:  # in an earlier job of the sweep, where it was lost
+    if Interrupt.came:  # in an earlier job of the sweep, where it was lost
         raise KeyboardInterrupt
     forget_problem(folder)
     try:
@@ -149,6 +145,7 @@ def run_command_line() -> None:
         _fail(error)
     finally:
         answer_in_json(False)
+        Interrupt.came = False
 
 
 @contextmanager
@@ -169,7 +166,7 @@ def _prepare() -> None:
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # Hydra raises exceptions instead of exiting by itself
     JobReturn.return_value = vars(JobReturn)["return_value"].getter(_returned)  # type: ignore[method-assign]
     guard_folders(is_application=True)
-    _Signals.catch()
+    _catch_signals()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a console that can't print λ or ± must not stop the run
@@ -184,7 +181,7 @@ def _returned(returned: JobReturn) -> Any:
 
 def _fail(error: BaseException) -> None:
     """One sentence and an exit code for an error that has a remedy; a traceback for any other."""
-    is_interrupted = isinstance(error, KeyboardInterrupt) or _Signals.came
+    is_interrupted = isinstance(error, KeyboardInterrupt) or Interrupt.came
     sentence, exit_code = (_INTERRUPTION, INTERRUPTED) if is_interrupted else _explained(error)
     try:
         _end_sweep(is_interrupted)

@@ -1,5 +1,6 @@
 """The jobs of datasets: bake, merge, combine, info."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rich.text import Text
 from whest.config.build import Node, build_group, build_target
 from whest.config.compose import command_of
 from whest.config.devices import prepare_jax
+from whest.config.launching import is_sweeps_job, launch
 from whest.config.settings import Settings, read_settings
 from whest.dataset.bake import Bake, Baked, BakedRow, BakeOptions, counted_from_zero
 from whest.dataset.formats import combine as combining
@@ -20,31 +22,75 @@ from whest.dataset.formats.opening import open_split, read_document
 from whest.dataset.formats.save import provenance_here
 from whest.dataset.formats.split import StoredSplit
 from whest.dataset.row import ContentDigest
+from whest.dataset.slices import KEPT, Drawn, failed, hand_over, marked, take_over
 from whest.dataset.sources import drawn_seed
 from whest.dataset.stored import VERIFIED_BYTES
 from whest.display.console import open_console, say
 from whest.display.progress import open_progress
-from whest.errors import ConfigError
+from whest.errors import ConfigError, JobFailedError, WhestError
 from whest.experiment import refuse_missing_groups
 from whest.mlp import SEED_PROTOCOL_NAMES
 from whest.notation import figure, printable
 from whest.truth.cache import TruthCache
 from whest.truth.truth import refuse_idle_truth, refuse_two_aims
 
-LOCAL = ("output", "outputs_dir", "hydra.run.dir")
+LOCAL = ("output", "outputs_dir", "hydra.run.dir", "bake.slices")
 """Overrides left out of a dataset's recorded command: they name folders on the baker's machine."""
 
 
-def bake(config: Node, folder: Path, overrides: list[str]) -> None:
+def bake(config: Node, folder: Path, overrides: list[str]) -> Drawn | None:
+    options = build_target(BakeOptions, config["bake"], "bake")
+    output = _output(read_settings(config))
+    if options.slices is not None and options.slice is not None:
+        return draw_slice(config, output, overrides, str(options.slice))
     recorded = [_without_folder(word) for word in overrides if word.lstrip("+").partition("=")[0] not in LOCAL]
-    job = build_bake(config, _output(read_settings(config)), overrides, command_of(recorded))
+    job = build_bake(config, output, overrides, command_of(recorded))
     console = open_console()
+    if options.slices is not None:
+        draw_slices(job, options, folder, overrides)
     baked = []
     with open_progress(console) as progress:
         for row in job.draw(progress):
-            print_baked_row(row, job.part, console)
+            if options.slices is None:
+                print_baked_row(row, job.part, console)
             baked.append(row)
     print_baked(job.save(baked), console)
+    return None
+
+
+def draw_slices(job: Bake, options: BakeOptions, folder: Path, overrides: list[str]) -> None:
+    """Draw the truth of all slices, a job each, by the launcher that was typed."""
+    from whest.cli.command import task_function  # the launcher's processes find it there
+
+    if is_sweeps_job():
+        raise ConfigError(f"bake.slices={options.slices} starts jobs of its own: leave -m out")
+    jobs, place = [[*overrides, word] for word in options.words(job.dataset.n_mlps)], folder / "slices"
+    place.mkdir(parents=True)
+    (place / ".bake").touch()  # a job removes its own folder, and this one if it were empty
+    try:
+        with marked(job.cache) as variables:
+            take_over(job, launch(task_function, jobs, place, variables))
+    except WhestError:
+        raise
+    except Exception as error:
+        if "srun" in str(error):
+            raise  # submitit's words for a machine without SLURM, which the command line explains
+        reason = str(error).strip().splitlines() or [""]
+        raise JobFailedError(f"hydra/launcher: {type(error).__name__}: {reason[0]}. {KEPT}") from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def draw_slice(config: Node, output: Path, overrides: list[str], name: str) -> Drawn:
+    """A slice's job: draw its truth into the cache, and hand it over. An error is handed over too, as words."""
+    try:
+        job, console = build_bake(config, output, overrides, "", is_drawn_only=True), open_console()
+        with open_progress(console) as progress:
+            for row in job.draw(progress):
+                print_baked_row(row, job.part, console)
+        return hand_over(job, name)
+    except Exception as error:
+        return failed(name, error)
 
 
 def merge(config: Node, folder: Path, overrides: list[str]) -> None:
@@ -83,7 +129,7 @@ def _without_folder(word: str) -> str:
     return f"{key}={Path(value).name}" if Path(value).is_absolute() else word
 
 
-def build_bake(config: Node, output: Path, overrides: Sequence[str], command: str) -> Bake:
+def build_bake(config: Node, output: Path, overrides: Sequence[str], command: str, is_drawn_only: bool = False) -> Bake:
     """Make the typed bake of a composed, resolved config."""
     settings = read_settings(config)
     prepare_jax(settings)
@@ -105,6 +151,7 @@ def build_bake(config: Node, output: Path, overrides: Sequence[str], command: st
         cache=TruthCache(settings.outputs / "cache" / "truth"),
         output=output,
         provenance=provenance_here(options.split, options.config, drawn_by, aim, command),
+        is_drawn_only=is_drawn_only,
     )
 
 

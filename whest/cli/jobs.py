@@ -10,7 +10,7 @@ from whest.config.jobs import JOBS
 Config = Mapping[str, Any]
 
 
-def carry_out(job: str, config: Config, folder: Path, overrides: list[str]) -> float | None:
-    """Run `job=NAME`. The result is the value that an optimising sweeper receives."""
-    function: Callable[[Config, Path, list[str]], float | None] = pkgutil.resolve_name(JOBS[job].target)
+def carry_out(job: str, config: Config, folder: Path, overrides: list[str]) -> Any:
+    """Run `job=NAME`. The result is for whoever launched it, such as an optimising sweeper."""
+    function: Callable[[Config, Path, list[str]], Any] = pkgutil.resolve_name(JOBS[job].target)
     return function(config, folder, overrides)

@@ -10,9 +10,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
+from pydantic import Field
 
 from whest.dataset.dataset import Dataset
 from whest.dataset.formats.metadata import Part, require_word
@@ -32,10 +34,18 @@ class BakeOptions:
     slice: str | int | float | None
     split: str
     config: str
+    slices: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """With a slice: only its truth is drawn, for a bake elsewhere that writes the whole."""
 
     def __post_init__(self) -> None:
         for key in ("split", "config"):
             require_word(f"bake.{key}", getattr(self, key))
+
+    def words(self, n_mlps: int) -> list[str]:
+        """The slices that together are the whole, each as the word of a job."""
+        if self.slices is None or self.slices > n_mlps:
+            raise ConfigError(f"bake.slices={self.slices} must be at most {n_mlps}, the number of MLPs")
+        return [f"bake.slice={k}/{self.slices}" for k in range(1, self.slices + 1)]
 
     def part(self, n_mlps: int) -> Part:
         """Slice k of n: parts of nearly equal size, in order."""
@@ -67,8 +77,12 @@ class Bake:
     output: Path
     provenance: Provenance
 
+    is_drawn_only: bool = False
+    """Whether the truth is only drawn, and the output written elsewhere."""
+
     def __post_init__(self) -> None:
-        require_place(self.output)
+        if not self.is_drawn_only:
+            require_place(self.output)
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -86,6 +100,17 @@ class Bake:
             found, started = self.cache.find(self.sampler, mlp), time.perf_counter()
             truth = found or watched_truth(self.cache, self.sampler, mlp, progress)
             yield BakedRow(row, truth, None if found else time.perf_counter() - started)
+
+    def files(self) -> list[Path]:
+        """The files of the cache that this bake reads when its truth is drawn."""
+        asked, found = asked_moments(self.sampler), []
+        for row in self.rows:
+            mlp = self.dataset.mlp(row)
+            if row.truth is None or self.sampler.resample:
+                found.append(self.cache.truth_file(self.sampler, mlp))
+            if asked is not None and self.dataset.source.moments(row) is None:
+                found.append(self.cache.moments_file(mlp, asked))
+        return found
 
     def save(self, baked: list[BakedRow]) -> "Baked":
         """Write the dataset."""

@@ -22,7 +22,7 @@ from rich.progress import (
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
-from whest.progress import Expected, S, T
+from whest.progress import Expected, S, T, until_interrupted
 
 EVERY_S = 10.0
 """Seconds between two lines."""
@@ -61,14 +61,14 @@ class BarProgress:
 
     def each(self, items: Sequence[T], label: str) -> Iterator[T]:
         bar = self._bars.add_task(label, total=len(items))
-        for item in items:
+        for item in until_interrupted(items):
             yield item
             self._bars.advance(bar)
         self._bars.remove_task(bar)
 
     def samples(self, stream: Iterable[S], label: str, expected: Expected[S]) -> Iterator[S]:
         bar = self._bars.add_task(label, total=None, rated=True)
-        for running in stream:
+        for running in until_interrupted(stream):
             self._bars.update(bar, completed=running.n_samples, total=expected(running))
             yield running
         self._bars.remove_task(bar)
@@ -124,13 +124,13 @@ class LineProgress:
 
     def each(self, items: Sequence[T], label: str) -> Iterator[T]:
         with self._work(Work(label, total=len(items))) as work:
-            for item in items:
+            for item in until_interrupted(items):
                 yield item
                 work.done += 1
 
     def samples(self, stream: Iterable[S], label: str, expected: Expected[S]) -> Iterator[S]:
         with self._work(Work(label, " samples")) as work:
-            for running in stream:
+            for running in until_interrupted(stream):
                 work.done, work.total = running.n_samples, expected(running)
                 yield running
 

@@ -16,7 +16,7 @@ from whest.sweeps.resume import SWEEP_FILE
 from whest.sweeps.table import UNFINISHED, read_sweep
 
 LOG = logging.getLogger(__name__)
-EVERY_S, SHARE = 2.0, 0.05
+EVERY_S, SHARE = 2.0, 0.01
 """At most one page in so many seconds, and at most this share of the time."""
 _COSTS: dict[Path, float] = {}
 """The seconds that the last page of each sweep took, in this process."""

@@ -31,11 +31,11 @@ class TruthCache:
 
     def find(self, sampler: TruthSampler, mlp: MLP) -> Truth | None:
         """The cached truth; None if it is missing or damaged."""
-        return read_entry(self._path(sampler, mlp))
+        return read_entry(self.truth_file(sampler, mlp))
 
     def stream(self, sampler: TruthSampler, mlp: MLP) -> Iterator[Running]:
         """The sampler's stream, from the state where it was last stopped. At the end, the entry is written."""
-        path = self._path(sampler, mlp)
+        path = self.truth_file(sampler, mlp)
         begun = path.with_suffix(BEGUN)
         running = None
         for running in sampler.stream(mlp, read_arrays(begun)):
@@ -55,7 +55,7 @@ class TruthCache:
 
     def moments(self, mlp: MLP, n_samples: int) -> LayerMoments:
         """Moments from the cache, or drawn now, from the state where they were last stopped."""
-        path = self.folder / f"{_hash(['moments', MOMENTS_VERSION, n_samples], mlp)}{MOMENTS}"
+        path = self.moments_file(mlp, n_samples)
         begun = path.with_suffix(MOMENTS + BEGUN)
         entry = read_arrays(path)
         if entry is not None:
@@ -69,7 +69,10 @@ class TruthCache:
         begun.unlink(missing_ok=True)
         return found
 
-    def _path(self, sampler: TruthSampler, mlp: MLP) -> Path:
+    def moments_file(self, mlp: MLP, n_samples: int) -> Path:
+        return self.folder / f"{_hash(['moments', MOMENTS_VERSION, n_samples], mlp)}{MOMENTS}"
+
+    def truth_file(self, sampler: TruthSampler, mlp: MLP) -> Path:
         return self.folder / f"{truth_hash(sampler, mlp)}.npz"
 
 
