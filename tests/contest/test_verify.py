@@ -80,7 +80,7 @@ def test_one_byte_that_was_changed_is_named(contest: Path, tmp_path: Path, name:
         n_line = (place / name).read_bytes()[:at].count(b"\n")
         flipped(place / name, at)
         found = problems(place)
-        expected = f"{LOG}, line {n_line}" if name == LOG else name
+        expected = f"{LOG}, line {n_line + 1}" if name == LOG else name
         assert found, (name, at)
         assert found[0].startswith(expected), (name, at, found)
         flipped(place / name, at)
@@ -96,7 +96,7 @@ def test_each_single_byte_that_was_changed_is_named(contest: Path, tmp_path: Pat
     for at in range(len(content)):
         flipped(place / name, at)
         found = problems(place)
-        expected = f"{LOG}, line {content[:at].count(10)}" if name == LOG else name
+        expected = f"{LOG}, line {content[:at].count(10) + 1}" if name == LOG else name
         assert found, at
         assert found[0].startswith(expected), (at, found)
         (place / name).write_bytes(content)

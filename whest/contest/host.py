@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -244,7 +243,6 @@ def _new_manifest(rules: Document, key: Key, secret: bytes) -> Document:
     return {
         "format": FORMAT,
         "name": rules["contest"]["name"],
-        "opened_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "rules": rules,
         "commitment": commitment_to(secret),
         "public_key": key.public,

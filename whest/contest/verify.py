@@ -12,7 +12,7 @@ from whest import __version__
 from whest.contest.board import board_files, of_kind
 from whest.contest.intake import look_into, refusal
 from whest.contest.keys import SIGNATURE, fingerprint, is_signed, sha256
-from whest.contest.log import DamagedError, read_head, read_signed, refuse_lost
+from whest.contest.log import DamagedError, read_head, read_signed, refuse_lost, shown_line
 from whest.contest.published import Found, Problem, Published, content_of, open_published, strangers
 from whest.contest.receipts import check_receipt, check_receipts
 from whest.contest.rules import commitment_to, contest_of, derived_seed
@@ -94,7 +94,7 @@ def check_head(published: Published) -> Found:
     elif set(head) != HEAD_FIELDS or head["contest"] != published.manifest["name"]:
         yield Problem(HEAD, "it is signed, but it is no head of this contest's log")
     elif head["n"] != len(published.lines) - 1:
-        yield Problem(f"{LOG}, line {head['n'] + 1}", f"it is not signed yet: {HEAD} ends before it")
+        yield Problem(shown_line(head["n"] + 1), f"it is not signed yet: {HEAD} ends before it")
 
 
 def check_board(published: Published) -> Found:
@@ -108,7 +108,8 @@ def check_board(published: Published) -> Found:
         yield Problem(SIGNED, "its signature is not the contest's")
         return
     if (signed["n"], signed["sha256"]) != (published.lines[-1]["n"], published.lines[-1]["sha256"]):
-        yield Problem(SIGNED, f"it was made at line {signed['n']} of the log, which has gone on: run job=host again")
+        made_at = f"it was made at line {signed['n'] + 1} of the log"
+        yield Problem(SIGNED, f"{made_at}, which has gone on: run job=host again")
     if signed.get("kind") != "board" or signed["contest"] != published.manifest["name"]:
         yield Problem(SIGNED, "it is signed, but it is no board of this contest")
     made = board_files(published.manifest, published.lines, Path(str(signed.get("folder"))))
@@ -129,10 +130,15 @@ def is_same_version(published: Published) -> bool:
 
 def warnings(published: Published) -> list[str]:
     """What could not be checked, and is no fault."""
-    if is_same_version(published):
-        return []
-    version = str(published.manifest["versions"])[:100]
-    return [f"{PAGE}: only its signature was checked, it was made by {version} and this is whest {__version__}"]
+    told = []
+    if not is_same_version(published):
+        version = str(published.manifest["versions"])[:100]
+        told = [f"{PAGE}: only its signature was checked, it was made by {version} and this is whest {__version__}"]
+    failed = [line["entry"] for line in of_kind(published.lines, "scored") if line["failed"] is not None]
+    if failed:
+        when = "rerun=all" if published.secret is not None else "after the closing rerun=all"
+        told.append(f"that {', '.join(failed[:10])} failed is the organiser's word: {when} shows it")
+    return told
 
 
 def check_decisions(published: Published) -> Found:
@@ -143,7 +149,7 @@ def check_decisions(published: Published) -> Found:
         due = refusal(line, received[:place], contest)
         if due != line["refused"]:
             said = f"entry {line['entry']} was {_taken(line['refused'])}, the rules say {_taken(due)}"
-            yield Problem(f"{LOG}, line {line['n']}", said)
+            yield Problem(shown_line(line["n"]), said)
 
 
 def _taken(refused: str | None) -> str:
@@ -154,10 +160,10 @@ def check_secret(published: Published) -> Found:
     """The revealed secret against the commitment, which stands in the manifest and in the log's first line."""
     first, told = published.lines[0], published.manifest
     if (first["commitment"], first["public_key"]) != (told["commitment"], told["public_key"]):
-        yield Problem(f"{LOG}, line 0", f"its commitment or key is not that of {MANIFEST}")
+        yield Problem(shown_line(0), f"its commitment or key is not that of {MANIFEST}")
     if published.secret is not None and commitment_to(published.secret) != told["commitment"]:
         line = of_kind(published.lines, "closed")[-1]["n"]
-        yield Problem(f"{LOG}, line {line}", "the revealed secret is not the one committed to")
+        yield Problem(shown_line(line), "the revealed secret is not the one committed to")
 
 
 def check_entries(published: Published) -> Found:
@@ -173,7 +179,7 @@ def check_entries(published: Published) -> Found:
                 f"{ENTRIES}/{path.name}", "it is missing" if content is None else "it is not the file that was received"
             )
         elif (name := mistold(published.manifest, line, content)) is not None:
-            yield Problem(f"{LOG}, line {line['n']}", f"its {name} does not follow from {ENTRIES}/{path.name}")
+            yield Problem(shown_line(line["n"]), f"its {name} does not follow from {ENTRIES}/{path.name}")
     yield from strangers(published.folder, ENTRIES, {entry_path(Path(), line).name for line in taken})
 
 
