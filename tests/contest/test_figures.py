@@ -9,6 +9,7 @@ from tests.support.forgeries import Json, Lines, forged, problems, with_report
 from whest.contest.intake import file_date
 from whest.contest.published import open_published
 from whest.contest.verify import warnings
+from whest.document import protocol_hash
 
 
 def slow(report: Json, seconds: float = 0.0) -> None:
@@ -67,6 +68,20 @@ def test_a_reports_flags_and_figures_follow_from_its_rows(contest: Path, tmp_pat
 def test_times_themselves_are_the_organisers_word(contest: Path, tmp_path: Path) -> None:
     """docs/contest.md says so: a flag that follows from false times is found by a rerun alone."""
     assert problems(with_report(contest, tmp_path / "forged", "000001", lambda report: slow(report, 3600.0))) == []
+
+
+def elsewhere(report: Json) -> None:
+    """Another protocol, and all that follows from it: the row would be on a board of its own."""
+    protocol = report["run_meta"]["protocol"]
+    protocol["remark"] = "not compared"
+    report["run_meta"]["protocol_hash"] = protocol_hash(protocol)
+
+
+def test_no_entry_has_a_board_of_its_own(contest: Path, tmp_path: Path) -> None:
+    found = problems(with_report(contest, tmp_path / "forged", "000002", elsewhere))
+    assert (
+        "log.jsonl, line 5: entry 000002 has another protocol than entry 000001, so that they are not compared" in found
+    )
 
 
 def meter(manifest: Json) -> None:

@@ -102,13 +102,13 @@ class Host:
             self.publish_receipts()
         return len(waiting)
 
-    def judge(self, entry: str, verdict: str, reason: str, solution: str | None) -> None:
+    def judge(self, entry: str, verdict: str, reason: str, solution: str | None) -> Document:
         known = [line["entry"] for line in self.log.of("scored")]
         if entry not in known:
             raise ConfigError(
                 f"host.entry={entry} is no scored entry: the last one is {known[-1] if known else 'none'}"
             )
-        self.log.append("verdict", entry=entry, verdict=verdict, reason=reason, solution=solution)
+        return self.log.append("verdict", entry=entry, verdict=verdict, reason=reason, solution=solution)
 
     def close(self) -> None:
         """Reveal the secret, then publish entries and reports. After that nothing is taken or scored any more."""

@@ -49,6 +49,7 @@ def verify(folder: Path, key: str | None = None, receipt: Path | None = None) ->
         (RECEIPTS, check_receipts),
         (LOG, check_story),
         (LOG, check_decisions),
+        (LOG, check_tracks),
         (LOG, check_secret),
         (ENTRIES, check_entries),
         (REPORTS, check_reports),
@@ -139,6 +140,19 @@ def warnings(published: Published) -> list[str]:
         when = "rerun=all" if published.secret is not None else "after the closing rerun=all"
         told.append(f"that {', '.join(failed[:10])} failed is the organiser's word: {when} shows it")
     return told
+
+
+def check_tracks(published: Published) -> Found:
+    """All runs have the protocol of the first entry's. With another one a rival would be on a board of its own."""
+    first: dict[int, tuple[str, Mapping[str, Any]]] = {}
+    for line in of_kind(published.lines, "scored"):
+        for run in line["runs"]:
+            entry, known = first.setdefault(run["number"], (line["entry"], run))
+            for name in ("rule", "version", "protocol", "track", "is_aside"):
+                if run[name] != known[name]:
+                    said = f"entry {line['entry']} has another {name} than entry {entry}, so that they are not compared"
+                    yield Problem(shown_line(line["n"]), said)
+                    break
 
 
 def check_decisions(published: Published) -> Found:
