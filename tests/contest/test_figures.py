@@ -1,5 +1,6 @@
 """Figures and fields that an organiser could forge beside an honest score: each follows from something else."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import pytest
 
 from tests.support.forgeries import Json, Lines, forged, problems, with_report
 from whest.contest.intake import file_date
+from whest.contest.keys import Key, read_secret
 from whest.contest.published import open_published
+from whest.contest.storage import SIGNED
 from whest.contest.verify import warnings
 from whest.document import protocol_hash
 
@@ -45,6 +48,18 @@ def other_round(report: Json) -> None:
     report["run_config"]["round"] = "phase2"
 
 
+def other_words(report: Json) -> None:
+    report["run_config"]["dataset"]["name"] = "the OFFICIAL suite"
+
+
+def knobs(report: Json) -> None:
+    report["run_config"]["estimator"]["knobs"] = {"stolen from": "bob"}
+
+
+def other_truth(report: Json) -> None:
+    report["run_config"]["truth"]["sampler"] = "exact"
+
+
 def one_failure_less(report: Json) -> None:
     report["results"]["n_failed_mlps"] = 2
 
@@ -56,6 +71,9 @@ REPORTS: dict[str, Callable[[Json], None]] = {
     "isolation.status is trusted": trusted,
     "round is phase2": other_round,
     "n_failed_mlps is 2": one_failure_less,
+    "dataset.name is ('the OFFICIAL suite', None)": other_words,
+    "estimator.knobs is": knobs,
+    "truth is": other_truth,
 }
 
 
@@ -100,6 +118,14 @@ def opened_at(manifest: Json) -> None:
     manifest["opened_at"] = "1999-01-01T00:00:00+00:00"
 
 
+def less_time(manifest: Json) -> None:
+    manifest["rules"]["setup_timeout_s"] = 1
+
+
+def less_memory(manifest: Json) -> None:
+    manifest["rules"]["contest"]["memory_limit_mb"] = 10
+
+
 def more_rules(manifest: Json) -> None:
     manifest["rules"]["prize"] = "a million"
 
@@ -108,6 +134,8 @@ RULES: dict[str, Callable[[Json], None]] = {
     "its protocol.meter is {'name': 'xla-traced', 'version': 3}, the contest says {'name': 'xla-cost": meter,
     "its protocol.meter is": metered_before,
     "its round is warmup, the contest says phase2": round_name,
+    "its setup_timeout_s is 60.0, the contest says 1.0": less_time,
+    "its memory_limit_mb is 8000.0, the contest says 10.0": less_memory,
     "contest.json: opened_at is a field too many": opened_at,
     "contest.json: rules.prize is no rule of a contest": more_rules,
 }
@@ -117,6 +145,15 @@ RULES: dict[str, Callable[[Json], None]] = {
 def test_rules_are_those_of_the_reports_and_there_are_no_others(contest: Path, tmp_path: Path, words: str) -> None:
     found = problems(forged(contest, tmp_path / "forged", rules=RULES[words]))
     assert any(words in line for line in found), found
+
+
+def test_a_boards_signature_says_nothing_else(contest: Path, tmp_path: Path) -> None:
+    """What it says is not shown on the page, and there are no other words."""
+    place = forged(contest, tmp_path / "forged")
+    signed = json.loads((place / SIGNED).read_text()) | {"folder": "spring # BOB CHEATED"}
+    key = Key(read_secret(contest.with_name("spring.private") / "key"))
+    (place / SIGNED).write_bytes(key.signed({name: value for name, value in signed.items() if name != "signature"}))
+    assert problems(place) == ["board.signed.json: it is signed, but it is no board of this contest"]
 
 
 def by_file(manifest: Json) -> None:

@@ -134,7 +134,7 @@ def rewritten(contest: Path, place: Path, change: Any) -> None:
     last = {"n": lines[-1]["n"], "sha256": lines[-1]["sha256"], "contest": "whitebox"}
     (place / HEAD).write_bytes(key.signed(last))
     files = {name: sha256((place / name).read_bytes()) for name in BOARD}
-    (place / SIGNED).write_bytes(key.signed({**last, "kind": "board", "folder": contest.name, "files": files}))
+    (place / SIGNED).write_bytes(key.signed({**last, "kind": "board", "files": files}))
 
 
 def test_an_organiser_who_signs_another_score_is_found_out_by_the_report(contest: Path, tmp_path: Path) -> None:

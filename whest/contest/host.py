@@ -122,11 +122,10 @@ class Host:
         self.publish_receipts()
         if self.is_closed:
             self._publish_entries()
-        files = board_files(self.manifest, self.log.lines, self.place.public)
+        files = board_files(self.manifest, self.log.lines)
         last = self.log.lines[-1]
         told = {"n": last["n"], "sha256": last["sha256"], "contest": self.manifest["name"]}
-        told |= {"kind": "board", "folder": self.place.public.name}
-        signed = {**told, "files": {name: sha256(content) for name, content in files.items()}}
+        signed = {**told, "kind": "board", "files": {name: sha256(content) for name, content in files.items()}}
         for name, content in files.items():
             _renew(self.place.public / name, content)
         _renew(self.place.public / SIGNED, self.key.signed(signed))

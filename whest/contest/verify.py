@@ -21,13 +21,19 @@ from whest.contest.storage import BOARD, ENTRIES, HEAD, LOG, MANIFEST, RECEIPTS,
 from whest.contest.story import check_story
 from whest.contest.terms import unkept_term
 from whest.errors import WhestError
-from whest.files import LARGEST_SEALED, SEALED
+from whest.files import LARGEST_SEALED, SEALED, read_bounded
 from whest.tracking.recorded import LARGEST_REPORT, read_report
 
 PAGE = "board.html"
 LARGEST_BOARD = 2**26
 HEAD_FIELDS = {"n", "sha256", "contest", SIGNATURE}
 """A head has these alone: no other signed document can stand for it."""
+SIGNED_FIELDS = {*HEAD_FIELDS, "kind", "files"}
+NOT_FROM_LOG = "it is signed, but it does not follow from the log"
+OTHER_PAGE = (
+    "it does not follow from the log by this version of whest, and the contest says that another one made it: verify "
+    "with that one, or remove the page from your copy and read board.json"
+)
 
 
 def verify(folder: Path, key: str | None = None, receipt: Path | None = None) -> tuple[Published | None, list[Problem]]:
@@ -111,20 +117,22 @@ def check_board(published: Published) -> Found:
     if (signed["n"], signed["sha256"]) != (published.lines[-1]["n"], published.lines[-1]["sha256"]):
         made_at = f"it was made at line {signed['n'] + 1} of the log"
         yield Problem(SIGNED, f"{made_at}, which has gone on: run job=host again")
-    if signed.get("kind") != "board" or signed["contest"] != published.manifest["name"]:
+    is_board = set(signed) == SIGNED_FIELDS and signed["kind"] == "board"
+    if not is_board or signed["contest"] != published.manifest["name"]:
         yield Problem(SIGNED, "it is signed, but it is no board of this contest")
-    made = board_files(published.manifest, published.lines, Path(str(signed.get("folder"))))
-    names = [name for name in BOARD if name != PAGE or is_same_version(published)]
+    made, is_same = board_files(published.manifest, published.lines), is_same_version(published)
     for name in BOARD:
         content = content_of(published.folder / name, LARGEST_BOARD)
+        if content is None and name == PAGE and not is_same:
+            continue  # left out by its reader, as he was told
         if content is None or sha256(content) != signed["files"].get(name):
             yield Problem(name, "it is missing" if content is None else "it is not the file that was signed")
-        elif name in names and content != made[name]:
-            yield Problem(name, "it is signed, but it does not follow from the log")
+        elif content != made[name]:
+            yield Problem(name, OTHER_PAGE if name == PAGE and not is_same else NOT_FROM_LOG)
 
 
 def is_same_version(published: Published) -> bool:
-    """A page depends on whest's version, so that only the same one can make it again."""
+    """A page depends on whest's version, and which one made it is the organiser's word."""
     versions = published.manifest["versions"]
     return isinstance(versions, Mapping) and versions.get("whest") == __version__
 
@@ -134,7 +142,9 @@ def warnings(published: Published) -> list[str]:
     told = []
     if not is_same_version(published):
         version = str(published.manifest["versions"])[:100]
-        told = [f"{PAGE}: only its signature was checked, it was made by {version} and this is whest {__version__}"]
+        told = [f"the contest was opened by {version}, and this is whest {__version__}"]
+        if not (published.folder / PAGE).exists():
+            told.append(f"{PAGE} is not there, and was not checked")
     failed = [line["entry"] for line in of_kind(published.lines, "scored") if line["failed"] is not None]
     if failed:
         when = "rerun=all" if published.secret is not None else "after the closing rerun=all"
@@ -236,4 +246,5 @@ def report_problem(published: Published, line: Mapping[str, Any], path: Path, ru
         return "its data were not drawn from the secret seed"
     if config["seed"] != derived_seed(secret, f"run {run['number']}"):
         return "its seed does not follow from the secret"
-    return unkept_term(published.manifest, line, report)
+    entry = read_bounded(entry_path(published.folder / ENTRIES, line), LARGEST_SEALED)
+    return unkept_term(published.manifest, line, entry, report)
