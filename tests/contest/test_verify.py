@@ -80,7 +80,7 @@ def test_one_byte_that_was_changed_is_named(contest: Path, tmp_path: Path, name:
         n_line = (place / name).read_bytes()[:at].count(b"\n")
         flipped(place / name, at)
         found = problems(place)
-        expected = f"{LOG}, line {n_line}" if name == LOG else name
+        expected = f"{LOG}, line {n_line + 1}" if name == LOG else name
         assert found, (name, at)
         assert found[0].startswith(expected), (name, at, found)
         flipped(place / name, at)
@@ -96,7 +96,7 @@ def test_each_single_byte_that_was_changed_is_named(contest: Path, tmp_path: Pat
     for at in range(len(content)):
         flipped(place / name, at)
         found = problems(place)
-        expected = f"{LOG}, line {content[:at].count(10)}" if name == LOG else name
+        expected = f"{LOG}, line {content[:at].count(10) + 1}" if name == LOG else name
         assert found, at
         assert found[0].startswith(expected), (at, found)
         (place / name).write_bytes(content)
@@ -134,7 +134,7 @@ def rewritten(contest: Path, place: Path, change: Any) -> None:
     last = {"n": lines[-1]["n"], "sha256": lines[-1]["sha256"], "contest": "whitebox"}
     (place / HEAD).write_bytes(key.signed(last))
     files = {name: sha256((place / name).read_bytes()) for name in BOARD}
-    (place / SIGNED).write_bytes(key.signed({**last, "kind": "board", "folder": contest.name, "files": files}))
+    (place / SIGNED).write_bytes(key.signed({**last, "kind": "board", "files": files}))
 
 
 def test_an_organiser_who_signs_another_score_is_found_out_by_the_report(contest: Path, tmp_path: Path) -> None:
@@ -223,6 +223,15 @@ def test_after_the_closing_nothing_is_taken(contest: Path, tmp_path: Path) -> No
         organise(f"output={place}", f"inbox={tmp_path / 'inbox'}", folder=tmp_path)
 
 
+def test_a_verdict_is_told_as_it_is_recorded(contest: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = copied(contest, tmp_path / "spring")
+    words = ["host.do=judge", "host.entry=1", "host.verdict=reviewed", "host.solution=means"]
+    organise(f"output={place}", *words, folder=tmp_path)
+    said = "judged   entry 000001 is reviewed: its solution was reviewed; solution: means (line 8 of the log)"
+    assert said in capsys.readouterr().out
+    assert json.loads((place / LOG).read_text().splitlines()[7])["verdict"] == "reviewed"
+
+
 def test_verify_on_the_command_line(whest: Any, contest: Path, tmp_path: Path) -> None:
     good = whest("job=verify", f"board={contest}")
     assert good.exit_code == 0, good.err
@@ -233,5 +242,8 @@ def test_verify_on_the_command_line(whest: Any, contest: Path, tmp_path: Path) -
     assert bad.exit_code == 1
     assert "board.csv: it is not the file that was signed" in bad.err
     assert whest("job=verify").exit_code == 2
-    assert whest("job=verify", "board=nowhere/at/all").exit_code == 2
+    for place in ("nowhere", "nowhere/at/all", str(tmp_path)):
+        ended = whest("job=verify", f"board={place}")
+        assert (ended.exit_code, f"board={place} is no contest" in ended.err) == (2, True), ended.err
+        assert "name the folder that job=host published, job=verify board=DIR" in ended.err
     assert whest("job=verify", f"board={contest}", "verify.key=short").exit_code == 2

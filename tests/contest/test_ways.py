@@ -8,18 +8,15 @@ from typing import Any
 import pytest
 
 import whest
-from tests.support.byte_learners import Bigram, Uniform
 from tests.support.contests import RULES, organise, put
-from tests.support.sealing import seal_learner, seal_programs
 from whest.contest.board import board_files, contest_board
 from whest.contest.intake import look_into
 from whest.contest.log import line_of
 from whest.contest.published import open_published
 from whest.contest.rerun import run_again
-from whest.contest.rules import derived_seed, purpose_of, read_contest, rules_of, run_config
+from whest.contest.rules import derived_seed, read_contest, rules_of, run_config
 from whest.contest.verify import verify
 from whest.errors import ConfigError
-from whest.learner.contract import LearnerContext
 
 CONTESTS = ("whitebox", "fherma", "prism", "ari")
 
@@ -75,7 +72,7 @@ def test_fherma_takes_the_best_of_many_and_publishes_every_description(tmp_path:
     judged = {"kind": "verdict", "entry": "000002", "verdict": "reviewed", "reason": "r", "solution": None, "at": ""}
     lines.append(line_of(len(lines), "0" * 64, judged))
     assert rows_of(manifest, lines)[0] == (1, "ada", "reviewed")
-    files = board_files(manifest, lines, tmp_path)
+    files = board_files(manifest, lines)
     assert "a loser's idea" in [each["description"] for each in json.loads(files["board.json"])["entries"]]
     assert b"loser" in files["board.html"]
 
@@ -177,41 +174,3 @@ def test_python_runs_in_the_worker_where_the_rules_allow_it(tmp_path: Path) -> N
     honest, failed = run_again(published, "all", whest.compose("job=verify"))
     assert (honest.verdict, failed.verdict) == ("same", "same")
     assert "it fails here, too" in failed.words
-
-
-@pytest.mark.slow
-def test_a_small_prism_contest_with_sealed_learners(tmp_path: Path) -> None:
-    words = ["contest=prism", "budget=1e10", "task.row_length=16", "data.max_bytes=4096", "data.val_bytes=1024"]
-    wanted = purpose_of(rules_of(whest.compose("job=host", *words)))
-    assert wanted is not None
-    context = LearnerContext(wanted.budget, wanted.row_length or 0, wanted.n_bytes or 0, 1)
-    put(tmp_path / "inbox", "hk1/one.whest", seal_learner(Uniform(), context), 1)
-    put(tmp_path / "inbox", "hk2/one.whest", seal_learner(Bigram(), context), 2)
-    for number, message in enumerate(({}, {"programs": 7}, {"programs": {}, "arrays": {}, "rows_per_step": -1})):
-        put(tmp_path / "inbox", f"eve/{number}.whest", seal_programs(message, [], wanted), 3 + number)
-    organise(*words, f"output={tmp_path / 'spring'}", f"inbox={tmp_path / 'inbox'}", folder=tmp_path)
-    organise("host.do=close", f"output={tmp_path / 'spring'}", folder=tmp_path)
-    assert [str(problem) for problem in verify(tmp_path / "spring")[1]] == []
-    rows = json.loads((tmp_path / "spring" / "board.json").read_text())["rows"]
-    assert [row["participant"] for row in rows] == ["hk2", "hk1", "eve", "eve", "eve"]
-    assert [row["status"] for row in rows[2:]] == ["unfinished"] * 3
-    assert sum(row["weight"] for row in rows[:2]) == pytest.approx(1)
-    assert all(row["protection"] == "protected" for row in rows[:2])
-
-
-@pytest.mark.slow
-def test_a_small_ari_contest_has_three_seeds_and_stays_provisional_on_the_demo(
-    whest_process: Any, tmp_path: Path
-) -> None:
-    rules = ["contest=ari", "budget=3e9", "data.n_questions=4", "data.n_validation=4", "data.n_text_bytes=20000"]
-    sealing = ["job=seal", *rules, "task.recipe.calls=1", "task.recipe.row_length=16", "estimator=byte_mlp"]
-    made = whest_process(*sealing, f"output={tmp_path / 'inbox' / 'ada' / 'one.whest'}")
-    assert made.exit_code == 0, made.err
-    spring = tmp_path / "spring"
-    held = whest_process("job=host", *rules, f"output={spring}", f"inbox={tmp_path / 'inbox'}")
-    assert held.exit_code == 0, held.err
-    assert whest_process("job=host", "host.do=close", f"output={spring}").exit_code == 0
-    assert [str(problem) for problem in verify(spring)[1]] == []
-    (row,) = json.loads((spring / "board.json").read_text())["rows"]
-    assert (row["participant"], row["status"], row["n_runs"]) == ("ada", "provisional", 3)
-    assert "a secret seed" in (spring / "log.jsonl").read_text()

@@ -2,6 +2,8 @@
 
 import copy
 import json
+import os
+import signal
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -22,6 +24,7 @@ from whest.estimator.traced import begin_program
 from whest.isolation.messages import WorkerFailedError, read_cost, read_prediction, write_mlp
 from whest.isolation.portable import read_program
 from whest.isolation.process import Worker, World
+from whest.isolation.traced import TracedProcessRunner
 from whest.limits import WorkerLimits
 from whest.sealed.container import SealedFileError
 from whest.sealed.sealed import open_sealed, read_sealed
@@ -144,6 +147,47 @@ def test_mutated_files_are_refused_or_right(n: int, tmp_path: Path) -> None:
     assert verdicts["right"] > n // 50, "mutations that still make sense belong to the test"
     assert sum(verdicts.values()) == n
     assert set(verdicts) <= ENDS, verdicts
+
+
+@pytest.mark.parametrize("shape", [(2**62,), (2**40, 2**40), (2**31, 2**31, 2**31), (2**40 + 1,)])
+def test_an_array_whose_bytes_overflow_is_refused_before_the_compiler_sees_it(shape: tuple[int, ...]) -> None:
+    """XLA dies of it with SIGSEGV. To spread a number costs no FLOPs, so no budget stops it."""
+
+    def vast(weights: Any, seed: Any, key: Any) -> Any:
+        spread = lax.broadcast_in_dim(weights[0, 0, 0], shape, ())
+        return weights[:, 0] + spread[(0,) * len(shape)]
+
+    message, arrays = opened(seal_function(vast, CONTEXT))
+    function = read_program(message["program"], arrays)
+    begun = begin_program(lambda *args: function(*args)[0], CONTEXT)
+    assert isinstance(begun, Failure)
+    assert "at most 1,099,511,627,776 numbers are read" in begun.message
+
+
+class Fragile(Worker):
+    """Dies by a signal as soon as it is asked, as XLA does of some programs."""
+
+    n_started = 0
+
+    def ask(self, *args: Any, **kwargs: Any) -> Any:
+        Fragile.n_started += 1
+        os.kill(self.pid, signal.SIGSEGV)
+        return super().ask(*args, **kwargs)
+
+
+def test_a_program_that_kills_its_workers_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host goes on, and asks no third worker."""
+    monkeypatch.setattr(TracedProcessRunner, "_worker", lambda runner, role: Fragile(role, runner._world))
+    spec = EstimatorSpec("it", "traced", None, tmp_path / "it.whest", {})
+    world = World(spec, CONTEXT, WorkerLimits(HANG_S, HANG_S, MOST_MB), (), tmp_path)
+    with TracedProcessRunner(world, opened(seal_function(honest, CONTEXT))) as runner:
+        failures = [runner.predict(MLP).failure for _ in range(4)]
+    assert [failure.code for failure in failures if failure] == ["WORKER_DIED"] * 4
+    assert failures[0] is not None
+    assert failures[0].message == "the worker died: killed by SIGSEGV"
+    refused = "the worker died: killed by SIGSEGV, twice, as it compiled the program: refused"
+    assert [failure.message for failure in failures[1:] if failure] == [refused] * 3
+    assert Fragile.n_started == 2
 
 
 def test_python_by_that_name_is_never_imported(tmp_path: Path) -> None:

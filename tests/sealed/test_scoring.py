@@ -148,6 +148,10 @@ def test_what_can_not_be_sealed_is_said(whest: Any, tmp_path: Path) -> None:
         ended = whest("job=seal", *words, "tracking=none")
         assert (ended.exit_code, said in ended.err) == (2, True), ended.err
     assert not (tmp_path / "x.whest").exists()
+    (tmp_path / "x.whest").write_text("mine")
+    ended = whest("job=seal", "estimator=cov_prop", output, "tracking=none")
+    assert (ended.exit_code, "exists and is not overwritten: name another file" in ended.err) == (2, True), ended.err
+    assert (tmp_path / "x.whest").read_text() == "mine"
 
 
 def test_a_sealed_program_has_no_knobs_and_no_other_place_to_run(whest: Any, tmp_path: Path) -> None:

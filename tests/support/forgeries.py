@@ -58,14 +58,14 @@ def forged(
         (place / name).write_bytes(key.signed(document))
     files(place)
     try:
-        board = board_files(manifest, chain, place)
+        board = board_files(manifest, chain)
     except Exception:  # lines that no board can be made of
         board = {name: (place / name).read_bytes() for name in ("board.json", "board.csv", "board.html")}
     board["board.html"] = page(board["board.html"])
     for name, content in board.items():
         (place / name).write_bytes(content)
     hashes = {name: sha256(content) for name, content in board.items()}
-    (place / SIGNED).write_bytes(key.signed({**last, "kind": "board", "folder": place.name, "files": hashes}))
+    (place / SIGNED).write_bytes(key.signed({**last, "kind": "board", "files": hashes}))
     return place
 
 

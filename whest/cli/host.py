@@ -119,7 +119,10 @@ def judge(open_host: Host, options: HostOptions) -> None:
     reason = options.reason or ("its solution was reviewed" if options.verdict == "reviewed" else "")
     if not reason:
         raise ConfigError(f"host.reason is missing: write why entry {options.number} is {options.verdict}")
-    open_host.judge(options.number, options.verdict, reason, options.solution)
+    line = open_host.judge(options.number, options.verdict, reason, options.solution)
+    solution = f"; solution: {options.solution}" if options.solution else ""
+    say(f"judged   entry {options.number} is {options.verdict}: {reason}{solution} (line {line['n'] + 1} of the log)")
+    tell(entry=options.number, verdict=options.verdict, reason=reason)
 
 
 def show(open_host: Host) -> None:

@@ -45,6 +45,8 @@ def seal(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     place = settings.output
     if place is None or place.suffix != SEALED:
         raise ConfigError(f"output={place} is missing or no {SEALED} file: name the file to write, output=mine{SEALED}")
+    if place.exists():
+        raise ConfigError(f"output={place} exists and is not overwritten: name another file, or remove it first")
     prepare_jax(settings)
     task: Any = task_builder(config["task"]["name"])(config, settings, folder, overrides)
     author = Author(options.author or "", options.words or "")

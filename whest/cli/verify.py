@@ -12,6 +12,7 @@ from whest.config.settings import read_settings
 from whest.contest.keys import fingerprint, need_signatures
 from whest.contest.published import Published
 from whest.contest.rerun import run_again
+from whest.contest.storage import LOG, MANIFEST
 from whest.contest.verify import verify as check
 from whest.contest.verify import warnings
 from whest.display.answer import tell
@@ -38,8 +39,11 @@ def verify(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> Non
     if settings.board is None:
         raise ConfigError("board is missing: name the folder that a contest published, job=verify board=DIR")
     place = settings.board if settings.board.is_dir() else settings.board.parent
-    if not place.is_dir():
-        raise ConfigError(f"board={settings.board} does not exist: name the folder that a contest published")
+    if not settings.board.exists() or not any((place / name).exists() for name in (MANIFEST, LOG)):
+        raise ConfigError(
+            f"board={settings.board} is no contest (there is no {MANIFEST} and no {LOG} in {place}): name the folder "
+            "that job=host published, job=verify board=DIR"
+        )
     need_signatures()
     published, problems = check(place, options.key, options.receipt)
     for problem in problems:

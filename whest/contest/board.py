@@ -71,14 +71,14 @@ def _aside(line: Mapping[str, Any], reason: str) -> Row:
     )
 
 
-def board_files(manifest: Mapping[str, Any], lines: Sequence[Document], folder: Path) -> dict[str, bytes]:
+def board_files(manifest: Mapping[str, Any], lines: Sequence[Document]) -> dict[str, bytes]:
     """The board as JSON, as CSV and as a page. They depend on nothing else than the manifest and the log."""
     board = contest_board(manifest, lines)
     document = to_json(board) | {"contest": about(manifest, lines), "entries": descriptions(manifest, lines)}
     return {
         "board.json": json.dumps(document, indent=2, allow_nan=False).encode() + b"\n",
         "board.csv": to_csv(board).encode(),
-        "board.html": render(contest_page(manifest, lines, board, folder)).encode(),
+        "board.html": render(contest_page(manifest, lines, board)).encode(),
     }
 
 
@@ -112,9 +112,9 @@ def descriptions(manifest: Mapping[str, Any], lines: Sequence[Document]) -> list
     ]
 
 
-def contest_page(manifest: Mapping[str, Any], lines: Sequence[Document], board: Board, folder: Path) -> Page:
+def contest_page(manifest: Mapping[str, Any], lines: Sequence[Document], board: Board) -> Page:
     """The leaderboard's page with the contest's own facts in place of the command that reads MLflow."""
-    page, told = board_page(board, folder), about(manifest, lines)
+    page, told = board_page(board, Path()), about(manifest, lines)
     blocks: list[Block] = list(page.blocks[:-1])
     said = [each for each in descriptions(manifest, lines) if each["description"] and each["refused"] is None]
     if said:
@@ -130,8 +130,8 @@ def contest_page(manifest: Mapping[str, Any], lines: Sequence[Document], board: 
         ("secret seed", secret),
         ("received", str(told["n_received"])),
     ]
-    check = Code(f"python -m whest job=verify board={folder.name} verify.key={told['fingerprint'][:16]}")
+    check = Code(f"python -m whest job=verify board=. verify.key={told['fingerprint'][:16]}")
     words = [Text(contest_of(manifest).words)] if contest_of(manifest).words else []
-    note = "Entries and reports are published when the contest is closed."
+    note = "In the published folder. Entries and reports are in it when the contest is closed."
     blocks.append(Section("Check it", [*words, Table(["", ""], facts, "the contest"), check], note))
     return replace(page, title=f"{manifest['name']}: {page.title}", blocks=blocks)

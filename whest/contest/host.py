@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -103,13 +102,13 @@ class Host:
             self.publish_receipts()
         return len(waiting)
 
-    def judge(self, entry: str, verdict: str, reason: str, solution: str | None) -> None:
+    def judge(self, entry: str, verdict: str, reason: str, solution: str | None) -> Document:
         known = [line["entry"] for line in self.log.of("scored")]
         if entry not in known:
             raise ConfigError(
                 f"host.entry={entry} is no scored entry: the last one is {known[-1] if known else 'none'}"
             )
-        self.log.append("verdict", entry=entry, verdict=verdict, reason=reason, solution=solution)
+        return self.log.append("verdict", entry=entry, verdict=verdict, reason=reason, solution=solution)
 
     def close(self) -> None:
         """Reveal the secret, then publish entries and reports. After that nothing is taken or scored any more."""
@@ -123,11 +122,10 @@ class Host:
         self.publish_receipts()
         if self.is_closed:
             self._publish_entries()
-        files = board_files(self.manifest, self.log.lines, self.place.public)
+        files = board_files(self.manifest, self.log.lines)
         last = self.log.lines[-1]
         told = {"n": last["n"], "sha256": last["sha256"], "contest": self.manifest["name"]}
-        told |= {"kind": "board", "folder": self.place.public.name}
-        signed = {**told, "files": {name: sha256(content) for name, content in files.items()}}
+        signed = {**told, "kind": "board", "files": {name: sha256(content) for name, content in files.items()}}
         for name, content in files.items():
             _renew(self.place.public / name, content)
         _renew(self.place.public / SIGNED, self.key.signed(signed))
@@ -244,7 +242,6 @@ def _new_manifest(rules: Document, key: Key, secret: bytes) -> Document:
     return {
         "format": FORMAT,
         "name": rules["contest"]["name"],
-        "opened_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "rules": rules,
         "commitment": commitment_to(secret),
         "public_key": key.public,

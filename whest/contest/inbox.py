@@ -50,8 +50,7 @@ class Arrival:
 
     @property
     def participant(self) -> str:
-        whose = self.place[0] if len(self.place) > 1 else self.place[0].partition(".")[0]
-        return visible(whose)[:LONGEST_NAME]
+        return owner_of("/".join(map(visible, self.place)))[:LONGEST_NAME]
 
     @property
     def is_sealed(self) -> bool:
@@ -70,6 +69,12 @@ class Arrival:
     def mark(self) -> tuple[str, int, int]:
         """What tells it from every other arrival."""
         return self.name, self.mtime_ns, self.size
+
+
+def owner_of(file: str) -> str:
+    """Whose file it is, by its place in the inbox: the folder's name, or its own up to the first dot."""
+    folder, slash, _ = file.partition("/")
+    return folder if slash else folder.partition(".")[0]
 
 
 def visible(name: str) -> str:

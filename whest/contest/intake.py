@@ -55,13 +55,16 @@ def received_fields(
 
 def _received_at(arrival: Arrival, contest: Contest, now: datetime) -> str:
     """A file's date may lie in the future, or where no calendar goes; the host's clock is then the better witness."""
-    chosen = now
-    if contest.received == "file":
-        try:
-            chosen = min(datetime.fromtimestamp(arrival.mtime_ns // 1_000_000 / 1000, UTC), now)
-        except (ValueError, OverflowError, OSError):
-            chosen = now
-    return chosen.isoformat(timespec="milliseconds")
+    date = file_date(arrival.mtime_ns) if contest.received == "file" else None
+    return (now if date is None else min(date, now)).isoformat(timespec="milliseconds")
+
+
+def file_date(mtime_ns: int) -> datetime | None:
+    """To the millisecond, as the log has it; None where no calendar goes."""
+    try:
+        return datetime.fromtimestamp(mtime_ns // 1_000_000 / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def look_into(content: bytes, contest: Contest, rules: Mapping[str, Any]) -> Document:

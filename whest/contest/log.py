@@ -35,6 +35,11 @@ class DamagedError(JobFailedError):
         self.line = line
 
 
+def shown_line(n: int) -> str:
+    """A line as people are told of it: as an editor counts, from 1. In the chain the first has n = 0."""
+    return f"{LOG}, line {n + 1}"
+
+
 def line_of(n: int, before: str, fields: Document) -> Document:
     assert not set(OWN) & set(fields), "the chain's own fields"
     body = {**fields, "n": n, "before": before}
@@ -52,7 +57,7 @@ def read_line(text: bytes, n: int, before: str) -> Document:
             raise ValueError("its sha256, its number or the sha256 of the line before it does not fit")
     except (ValueError, AttributeError, TypeError) as error:
         reason = str(error) if not isinstance(error, json.JSONDecodeError) else "it is no JSON"
-        raise DamagedError(f"{LOG}, line {n}: {reason}", n) from None
+        raise DamagedError(f"{shown_line(n)}: {reason}", n) from None
     return dict(line)
 
 
@@ -181,6 +186,6 @@ def refuse_lost(lines: Sequence[Document], head: Document | None) -> None:
     if head is None:
         return
     if head["n"] >= len(lines):
-        raise DamagedError(f"{LOG}: line {head['n']} was acknowledged and is gone, or is torn", head["n"])
+        raise DamagedError(f"{shown_line(head['n'])}: it was acknowledged and is gone, or is torn", head["n"])
     if lines[head["n"]]["sha256"] != head["sha256"]:
-        raise DamagedError(f"{LOG}, line {head['n']}: it is not the one that {HEAD} names", head["n"])
+        raise DamagedError(f"{shown_line(head['n'])}: it is not the one that {HEAD} names", head["n"])

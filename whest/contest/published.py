@@ -7,7 +7,7 @@ from pathlib import Path
 
 from whest.contest.board import of_kind
 from whest.contest.keys import Document, canonical, sha256
-from whest.contest.log import DamagedError, read_lines, read_log, read_signed
+from whest.contest.log import DamagedError, read_lines, read_log, read_signed, shown_line
 from whest.contest.rules import FORMAT
 from whest.contest.storage import LOG, MANIFEST, entry_name
 from whest.files import read_bounded
@@ -57,7 +57,7 @@ def open_published(folder: Path) -> tuple[Published | None, list[Problem]]:
         content = read_log(folder)
         lines, torn = read_lines(content)
         if torn:
-            problems.append(Problem(f"{LOG}, line {len(lines)}", "it is torn"))
+            problems.append(Problem(shown_line(len(lines)), "it is torn"))
     except DamagedError as error:
         where, _, what = str(error).partition(": ")
         problems.append(Problem(where, what))
@@ -75,7 +75,7 @@ def numbering(lines: Sequence[Document]) -> list[Problem]:
     wrong = [line for place, line in enumerate(received) if line.get("entry") != entry_name(place + 1)]
     known = [line.get("entry") for line in received]  # no set: a stranger's value may have no hash
     wrong += [line for line in lines if line.get("kind") in ("scored", "verdict") and line.get("entry") not in known]
-    return [Problem(f"{LOG}, line {line['n']}", "its entry has a number that is not in order") for line in wrong]
+    return [Problem(shown_line(line["n"]), "its entry has a number that is not in order") for line in wrong]
 
 
 def content_of(path: Path, most: int) -> bytes | None:

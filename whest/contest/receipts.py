@@ -50,7 +50,8 @@ def check_receipt(published: Published, path: Path) -> Found:
     hashes = {line["n"]: line["sha256"] for line in published.lines}
     for place in (receipt["line"], *([receipt["scored"]["line"]] if receipt["scored"] else [])):
         if hashes.get(place["n"]) != place["sha256"]:
-            said = f"it promises line {place['n']} with sha256 {place['sha256'][:16]}…, and the log has another or none"
+            promised = f"line {place['n'] + 1} with sha256 {place['sha256'][:16]}…"
+            said = f"it promises {promised}, and the log has another or none"
             yield Problem(f"{LOG}, entry {receipt['entry']}", said)
 
 

@@ -17,8 +17,8 @@ from whest.contest.keys import Document
 from whest.errors import ConfigError, UnprotectedError
 from whest.sealed.purpose import Purpose
 
-FORMAT = 1
-"""Of the folder that is published. Raised when an older `job=verify` would read a new one wrongly."""
+FORMAT = 2
+"""Of the folder that is published. Raised when another `job=verify` would read it wrongly."""
 Count = Annotated[int, Field(ge=1, le=10_000)]
 Bytes = Annotated[int, Field(ge=0, le=2**26)]
 RULES = (
@@ -87,6 +87,8 @@ def rules_of(config: Mapping[str, Any]) -> Document:
     kept = {name: config[name] for name in RULES if name in config}
     kept["dataset"] = {**kept["dataset"], "seed": None} if "seed" in kept["dataset"] else kept["dataset"]
     kept["data"] = {key: _digest(key, value) if key in FILES else value for key, value in kept["data"].items()}
+    kept["data"] |= {"seed": None} if "seed" in kept["data"] else {}
+    kept["round"] = {"name": kept["round"]["name"]}  # its shape and samples stand in dataset and truth
     deadline = contest.deadline.astimezone(UTC).isoformat() if contest.deadline else None
     kept["leaderboard"] = {**kept["leaderboard"], "deadline": deadline, "protocol": None, "supersedes": []}
     return {**kept, "contest": {**asdict(contest), "deadline": deadline}}
@@ -161,6 +163,7 @@ def run_config(
     contest = contest_of(manifest)
     config = {**own, **{name: rules[name] for name in RULES if name in rules}}
     config["isolation"] = _isolation(rules["isolation"], own["isolation"])
+    config["round"] = {**own["round"], **rules["round"]}
     seed = derived_seed(secret, f"run {seed_number}")
     if contest.n_mlps is not None:
         drawn = {"seed": derived_seed(secret, "data"), "n_mlps": contest.n_mlps, "range": None}

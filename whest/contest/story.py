@@ -6,12 +6,26 @@ from datetime import datetime
 from typing import Any, get_args
 
 from whest.boards.verdicts import Ruling
+from whest.contest.inbox import owner_of
+from whest.contest.intake import file_date
 from whest.contest.keys import Document
+from whest.contest.log import OWN, shown_line
 from whest.contest.published import Found, Problem, Published
-from whest.contest.rules import Contest, contest_of, read_moment
-from whest.contest.storage import LOG, MANIFEST
+from whest.contest.rules import RULES, Contest, contest_of, read_moment
+from whest.contest.scoring import FACTS
+from whest.contest.storage import MANIFEST
 
-KINDS = ("opened", "received", "scored", "verdict", "closed")
+CHAIN = {"kind", "at", *OWN}
+FIELDS = {
+    "opened": "contest manifest commitment public_key",
+    "received": "entry refused file mtime_ns n_bytes participant received_at file_sha256 estimator description damage",
+    "scored": "entry failed runs",
+    "verdict": "entry verdict reason solution",
+    "closed": "secret",
+}
+"""The fields of each kind of line, besides those of the chain. There are no others: what is not checked is not told."""
+RUN_FIELDS = {*FACTS, "number", "report_sha256"}
+MANIFEST_FIELDS = {"format", "name", "rules", "commitment", "public_key", "versions"}
 
 
 @dataclass
@@ -27,8 +41,11 @@ class Story:
     def wrong(self, line: Document) -> str | None:
         """Why this line can't come next; None if it can, and it then has."""
         kind, at = line["kind"], read_moment(line["at"])
-        if kind not in KINDS:
+        if kind not in FIELDS:
             return f"{str(kind)[:40]} is no kind of line"
+        other = {*CHAIN, *FIELDS[kind].split()} ^ set(line)
+        if other:
+            return f"{min(other)[:40]} is a field too many or too few"
         if (kind == "opened") != (self.at is None):
             return "a contest is opened once, by the first line"
         if self.is_closed and kind != "verdict":
@@ -50,10 +67,18 @@ class Story:
         received = read_moment(line["received_at"])
         if line["refused"] is None:
             self.taken.add(line["entry"])
+            if owner_of(line["file"]).casefold() != line["participant"].casefold():
+                return f"its file is {line['file'][:100]}, and its participant {line['participant'][:100]}"
         if received > at:
             return f"it was received at {line['received_at']}, after the line was written"
+        if type(line["mtime_ns"]) is not int:
+            return "its mtime_ns is no whole number"
+        if self.contest.received == "file" and received == file_date(line["mtime_ns"]):
+            return None
+        if self.contest.received == "file" and not is_ahead(line["mtime_ns"], received):
+            return f"it was received at {line['received_at']}, and its file has another date ({line['mtime_ns']} ns)"
         # the host's clock is read after the line before was written
-        if self.contest.received == "host" and before is not None and received < before:
+        if before is not None and received < before:
             return f"it was received at {line['received_at']}, before the line before it was written"
         return None
 
@@ -66,6 +91,8 @@ class Story:
         due = list(range(self.contest.n_seeds)) if failed is None else []
         if numbers != due or any(type(number) is not int for number in numbers):
             return f"it has the runs {numbers[:10]}, the rules say {due[:10]}"
+        if any(set(run) != RUN_FIELDS for run in line["runs"]):
+            return "a run has a field too many or too few"
         if failed is not None and not (isinstance(failed, str) and failed):
             return "it does not say why the entry failed"
         return None
@@ -83,6 +110,12 @@ class Story:
         return f"entry {missing[0]} was taken, and never scored" if missing else None
 
 
+def is_ahead(mtime_ns: int, received: datetime) -> bool:
+    """Whether a file's date is after its receipt, or on no calendar: then the host's clock counts."""
+    date = file_date(mtime_ns)
+    return date is None or date > received
+
+
 def check_story(published: Published) -> Found:
     """Each line after those before it; and the names that are told twice are the same."""
     manifest = published.manifest
@@ -94,11 +127,15 @@ def check_story(published: Published) -> Found:
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             wrong = f"it can't be read ({type(error).__name__}: {str(error)[:100]})"
         if wrong is not None:
-            yield Problem(f"{LOG}, line {line['n']}", wrong)
+            yield Problem(shown_line(line["n"]), wrong)
 
 
 def _told_twice(manifest: Mapping[str, Any], lines: Sequence[Document]) -> Found:
     rules = manifest["rules"]
+    for name in sorted(set(manifest) ^ MANIFEST_FIELDS)[:1]:
+        yield Problem(MANIFEST, f"{name[:40]} is a field too many or too few")
+    for name in sorted({*rules} - {*RULES, "contest"})[:1]:
+        yield Problem(MANIFEST, f"rules.{name[:40]} is no rule of a contest")
     if not manifest["name"] == rules["contest"]["name"] == lines[0]["contest"]:
         yield Problem(MANIFEST, "its name, that of its rules and that of the log's first line differ")
     if rules["leaderboard"].get("deadline") != rules["contest"]["deadline"]:

@@ -12,7 +12,7 @@ from whest import __version__
 from whest.contest.board import board_files, of_kind
 from whest.contest.intake import look_into, refusal
 from whest.contest.keys import SIGNATURE, fingerprint, is_signed, sha256
-from whest.contest.log import DamagedError, read_head, read_signed, refuse_lost
+from whest.contest.log import DamagedError, read_head, read_signed, refuse_lost, shown_line
 from whest.contest.published import Found, Problem, Published, content_of, open_published, strangers
 from whest.contest.receipts import check_receipt, check_receipts
 from whest.contest.rules import commitment_to, contest_of, derived_seed
@@ -21,13 +21,19 @@ from whest.contest.storage import BOARD, ENTRIES, HEAD, LOG, MANIFEST, RECEIPTS,
 from whest.contest.story import check_story
 from whest.contest.terms import unkept_term
 from whest.errors import WhestError
-from whest.files import LARGEST_SEALED, SEALED
+from whest.files import LARGEST_SEALED, SEALED, read_bounded
 from whest.tracking.recorded import LARGEST_REPORT, read_report
 
 PAGE = "board.html"
 LARGEST_BOARD = 2**26
 HEAD_FIELDS = {"n", "sha256", "contest", SIGNATURE}
 """A head has these alone: no other signed document can stand for it."""
+SIGNED_FIELDS = {*HEAD_FIELDS, "kind", "files"}
+NOT_FROM_LOG = "it is signed, but it does not follow from the log"
+OTHER_PAGE = (
+    "it does not follow from the log by this version of whest, and the contest says that another one made it: verify "
+    "with that one, or remove the page from your copy and read board.json"
+)
 
 
 def verify(folder: Path, key: str | None = None, receipt: Path | None = None) -> tuple[Published | None, list[Problem]]:
@@ -49,6 +55,7 @@ def verify(folder: Path, key: str | None = None, receipt: Path | None = None) ->
         (RECEIPTS, check_receipts),
         (LOG, check_story),
         (LOG, check_decisions),
+        (LOG, check_tracks),
         (LOG, check_secret),
         (ENTRIES, check_entries),
         (REPORTS, check_reports),
@@ -94,7 +101,7 @@ def check_head(published: Published) -> Found:
     elif set(head) != HEAD_FIELDS or head["contest"] != published.manifest["name"]:
         yield Problem(HEAD, "it is signed, but it is no head of this contest's log")
     elif head["n"] != len(published.lines) - 1:
-        yield Problem(f"{LOG}, line {head['n'] + 1}", f"it is not signed yet: {HEAD} ends before it")
+        yield Problem(shown_line(head["n"] + 1), f"it is not signed yet: {HEAD} ends before it")
 
 
 def check_board(published: Published) -> Found:
@@ -108,31 +115,54 @@ def check_board(published: Published) -> Found:
         yield Problem(SIGNED, "its signature is not the contest's")
         return
     if (signed["n"], signed["sha256"]) != (published.lines[-1]["n"], published.lines[-1]["sha256"]):
-        yield Problem(SIGNED, f"it was made at line {signed['n']} of the log, which has gone on: run job=host again")
-    if signed.get("kind") != "board" or signed["contest"] != published.manifest["name"]:
+        made_at = f"it was made at line {signed['n'] + 1} of the log"
+        yield Problem(SIGNED, f"{made_at}, which has gone on: run job=host again")
+    is_board = set(signed) == SIGNED_FIELDS and signed["kind"] == "board"
+    if not is_board or signed["contest"] != published.manifest["name"]:
         yield Problem(SIGNED, "it is signed, but it is no board of this contest")
-    made = board_files(published.manifest, published.lines, Path(str(signed.get("folder"))))
-    names = [name for name in BOARD if name != PAGE or is_same_version(published)]
+    made, is_same = board_files(published.manifest, published.lines), is_same_version(published)
     for name in BOARD:
         content = content_of(published.folder / name, LARGEST_BOARD)
+        if content is None and name == PAGE and not is_same:
+            continue  # left out by its reader, as he was told
         if content is None or sha256(content) != signed["files"].get(name):
             yield Problem(name, "it is missing" if content is None else "it is not the file that was signed")
-        elif name in names and content != made[name]:
-            yield Problem(name, "it is signed, but it does not follow from the log")
+        elif content != made[name]:
+            yield Problem(name, OTHER_PAGE if name == PAGE and not is_same else NOT_FROM_LOG)
 
 
 def is_same_version(published: Published) -> bool:
-    """A page depends on whest's version, so that only the same one can make it again."""
+    """A page depends on whest's version, and which one made it is the organiser's word."""
     versions = published.manifest["versions"]
     return isinstance(versions, Mapping) and versions.get("whest") == __version__
 
 
 def warnings(published: Published) -> list[str]:
     """What could not be checked, and is no fault."""
-    if is_same_version(published):
-        return []
-    version = str(published.manifest["versions"])[:100]
-    return [f"{PAGE}: only its signature was checked, it was made by {version} and this is whest {__version__}"]
+    told = []
+    if not is_same_version(published):
+        version = str(published.manifest["versions"])[:100]
+        told = [f"the contest was opened by {version}, and this is whest {__version__}"]
+        if not (published.folder / PAGE).exists():
+            told.append(f"{PAGE} is not there, and was not checked")
+    failed = [line["entry"] for line in of_kind(published.lines, "scored") if line["failed"] is not None]
+    if failed:
+        when = "rerun=all" if published.secret is not None else "after the closing rerun=all"
+        told.append(f"that {', '.join(failed[:10])} failed is the organiser's word: {when} shows it")
+    return told
+
+
+def check_tracks(published: Published) -> Found:
+    """All runs have the protocol of the first entry's. With another one a rival would be on a board of its own."""
+    first: dict[int, tuple[str, Mapping[str, Any]]] = {}
+    for line in of_kind(published.lines, "scored"):
+        for run in line["runs"]:
+            entry, known = first.setdefault(run["number"], (line["entry"], run))
+            for name in ("rule", "version", "protocol", "track", "is_aside"):
+                if run[name] != known[name]:
+                    said = f"entry {line['entry']} has another {name} than entry {entry}, so that they are not compared"
+                    yield Problem(shown_line(line["n"]), said)
+                    break
 
 
 def check_decisions(published: Published) -> Found:
@@ -143,7 +173,7 @@ def check_decisions(published: Published) -> Found:
         due = refusal(line, received[:place], contest)
         if due != line["refused"]:
             said = f"entry {line['entry']} was {_taken(line['refused'])}, the rules say {_taken(due)}"
-            yield Problem(f"{LOG}, line {line['n']}", said)
+            yield Problem(shown_line(line["n"]), said)
 
 
 def _taken(refused: str | None) -> str:
@@ -154,10 +184,10 @@ def check_secret(published: Published) -> Found:
     """The revealed secret against the commitment, which stands in the manifest and in the log's first line."""
     first, told = published.lines[0], published.manifest
     if (first["commitment"], first["public_key"]) != (told["commitment"], told["public_key"]):
-        yield Problem(f"{LOG}, line 0", f"its commitment or key is not that of {MANIFEST}")
+        yield Problem(shown_line(0), f"its commitment or key is not that of {MANIFEST}")
     if published.secret is not None and commitment_to(published.secret) != told["commitment"]:
         line = of_kind(published.lines, "closed")[-1]["n"]
-        yield Problem(f"{LOG}, line {line}", "the revealed secret is not the one committed to")
+        yield Problem(shown_line(line), "the revealed secret is not the one committed to")
 
 
 def check_entries(published: Published) -> Found:
@@ -173,7 +203,7 @@ def check_entries(published: Published) -> Found:
                 f"{ENTRIES}/{path.name}", "it is missing" if content is None else "it is not the file that was received"
             )
         elif (name := mistold(published.manifest, line, content)) is not None:
-            yield Problem(f"{LOG}, line {line['n']}", f"its {name} does not follow from {ENTRIES}/{path.name}")
+            yield Problem(shown_line(line["n"]), f"its {name} does not follow from {ENTRIES}/{path.name}")
     yield from strangers(published.folder, ENTRIES, {entry_path(Path(), line).name for line in taken})
 
 
@@ -216,4 +246,5 @@ def report_problem(published: Published, line: Mapping[str, Any], path: Path, ru
         return "its data were not drawn from the secret seed"
     if config["seed"] != derived_seed(secret, f"run {run['number']}"):
         return "its seed does not follow from the secret"
-    return unkept_term(published.manifest, line, report)
+    entry = read_bounded(entry_path(published.folder / ENTRIES, line), LARGEST_SEALED)
+    return unkept_term(published.manifest, line, entry, report)

@@ -19,6 +19,10 @@ MOST_NODES = 8_000_000
 LARGEST_DEPTH = 128
 """Of lists and objects inside each other: about fifteen programs inside each other."""
 
+LARGEST_ARRAY = 2**40
+"""Numbers of an array that a program makes. XLA counts bytes in 63 bits: where they overflow, a buffer is too small
+for what is written to it, and the process dies with SIGSEGV or worse. 200,000 arrays of this size don't overflow."""
+
 LONGEST_TEXT = 4096
 """Characters of a name, a label or a key."""
 

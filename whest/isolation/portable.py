@@ -7,6 +7,7 @@ nothing the sender did to its own copy of JAX or whest matters. Loops and choice
 document outlives the JAX that it was traced with (docs/format.md).
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from jax import lax
 from whest.errors import UnmeterableError, WhestError
 from whest.host import page
 from whest.isolation import vocabulary as words
-from whest.isolation.bounds import ForeignProgramError, check_bounds
+from whest.isolation.bounds import LARGEST_ARRAY, ForeignProgramError, check_bounds
 from whest.isolation.vocabulary import FORMAT, OPERATIONS
 from whest.metering import internals
 from whest.metering.internals import ClosedJaxpr, JaxprEqn, Literal, Var
@@ -232,6 +233,8 @@ class _Reader:
         inputs = [self._atom(atom, values) for atom in operands]
         with jax.named_scope(scope) if scope else nullcontext():
             answer = self._answer(name, inputs, params)
+        for value in answer:
+            _check_size(jax.typeof(value).shape)
         return dict(zip(results, answer, strict=True))
 
     def _answer(self, name: str, inputs: list[Any], params: Mapping[str, Json]) -> list[Any]:
@@ -341,11 +344,19 @@ def read_aval(description: Json) -> Any:
     shape, dtype, detail = description
     if not all(type(n) is int and 0 <= n < 2**40 for n in shape) or len(shape) > 32:
         raise ForeignProgramError(f"the program has an input of shape {str(shape)[:100]}")
+    _check_size(shape)
     if dtype == "key":
         return jax.eval_shape(
             lambda: jax.random.wrap_key_data(jnp.zeros((*shape, _key_words(detail)), jnp.uint32), impl=detail)
         )
     return jax.ShapeDtypeStruct(tuple(shape), _read_dtype(dtype), weak_type=bool(detail))
+
+
+def _check_size(shape: Sequence[int]) -> None:
+    if math.prod(shape) > LARGEST_ARRAY:
+        raise ForeignProgramError(
+            f"the program makes an array of shape {str(tuple(shape))[:100]}, at most {LARGEST_ARRAY:,} numbers are read"
+        )
 
 
 def _key_words(kind: str) -> int:

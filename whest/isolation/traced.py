@@ -39,6 +39,8 @@ class TracedProcessRunner:
         self._evaluator: Worker | None = None
         self._cost, self._refused = NOTHING_SPENT, False
         self._is_warm, self._compile_time_s, self._output = False, 0.0, ""
+        self._n_deaths = 0
+        """Workers that died as they compiled the program."""
         self._unreported: Failure | None = None
         """Why `prepare` failed: the first MLP's failure, unless it is the verdict on all."""
         self.protections: dict[str, str] = {}
@@ -154,6 +156,10 @@ class TracedProcessRunner:
                 self._fail_all(Failure("SETUP_TIMEOUT", f"compiling took more than {timeout_s} s: killed"))
             if error.failure.code == "PREDICT_ERROR":
                 self._fail_all(error.failure)
+            self._n_deaths += 1
+            if self._n_deaths > 1:  # no MLP had a part in it, so it will die of this program again
+                said = f"{error.failure.message}, twice, as it compiled the program: refused"
+                self._fail_all(replace(error.failure, message=said))
             raise
         if "failure" in reply:
             self._fail_all(read_failure(reply["failure"]))

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from whest.cases.exam import ExamCase
 from whest.document import case_rows
 from whest.scoring.exam import OURS, ExamScore, measure_exam, measure_question
-from whest.scoring.score import Direction, mean_or_none
+from whest.scoring.score import Direction, mean_or_none, standard_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,17 @@ class AriRule:
 
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
     """The score, computed again from a report's rows. It checks a report; it never ranks."""
+    return mean_or_none(_rights(results))
+
+
+def recompute_se(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
+    """Its standard error, likewise."""
+    return standard_error(_rights(results))
+
+
+def _rights(results: Mapping[str, Any]) -> list[float]:
+    """100 or 0 per question; none for a run that failed because of our infrastructure."""
     rows = case_rows(dict(results))
     if any(row.get("error_code") == OURS for row in rows):
-        return None
-    return mean_or_none([0.0 if "error_code" in row else row["right"] for row in rows])
+        return []
+    return [0.0 if "error_code" in row else row["right"] for row in rows]

@@ -184,10 +184,24 @@ def summarise(tallies: Sequence[Tally]) -> tuple[float, float, float]:
 
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
     """The score, computed again from a report's rows. It checks a report; it never ranks."""
-    rule = FhermaRule(**{field.name: config["scoring"][field.name] for field in fields(FhermaRule)})
-    if any(row.get("error_code") == OURS for row in case_rows(dict(results))):
-        return None
-    return rule.score_tallies([_read_tally(row) for row in case_rows(dict(results))])
+    tallies = _read_tallies(results)
+    return None if tallies is None else _read_rule(config).score_tallies(tallies)
+
+
+def recompute_se(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
+    """Its standard error, likewise."""
+    tallies = _read_tallies(results)
+    return None if tallies is None else _read_rule(config).jackknife(tallies)
+
+
+def _read_rule(config: Mapping[str, Any]) -> FhermaRule:
+    return FhermaRule(**{field.name: config["scoring"][field.name] for field in fields(FhermaRule)})
+
+
+def _read_tallies(results: Mapping[str, Any]) -> list[Tally] | None:
+    """None for a run that failed because of our infrastructure."""
+    rows = case_rows(dict(results))
+    return None if any(row.get("error_code") == OURS for row in rows) else [_read_tally(row) for row in rows]
 
 
 def _read_tally(row: Mapping[str, Any]) -> Tally:

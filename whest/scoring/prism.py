@@ -158,6 +158,11 @@ def base(bpb: float) -> float:
 
 def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | None:
     """The score, computed again from a report's losses. It checks a report; it never ranks."""
+    return rescored(config, results).score
+
+
+def rescored(config: Mapping[str, Any], results: Mapping[str, Any]) -> PrismScore:
+    """All figures of the score again, by the version of the rule that the report ran under."""
     online = results["online"]
     return _rescored(config["scoring"], _run(online["loss"], online, results))
 
@@ -165,11 +170,11 @@ def recompute(config: Mapping[str, Any], results: Mapping[str, Any]) -> float | 
 def recompute_manifest(manifest: Mapping[str, Any]) -> float | None:
     """The score, computed again from the run's manifest alone."""
     metrics = manifest["metrics"]
-    return _rescored(manifest["score"]["rule"], _run(metrics["online_loss"], manifest["compute"], metrics))
+    return _rescored(manifest["score"]["rule"], _run(metrics["online_loss"], manifest["compute"], metrics)).score
 
 
-def _rescored(constants: Mapping[str, Any], run: OnlineRun) -> float | None:
-    return _rule(constants).scored(run, int(constants.get("version", PrismRule.version))).score
+def _rescored(constants: Mapping[str, Any], run: OnlineRun) -> PrismScore:
+    return _rule(constants).scored(run, int(constants.get("version", PrismRule.version)))
 
 
 def _rule(constants: Mapping[str, Any]) -> PrismRule:
