@@ -105,6 +105,7 @@ def build_bake(config: Node, output: Path, overrides: Sequence[str], command: st
         cache=TruthCache(settings.outputs / "cache" / "truth"),
         output=output,
         provenance=provenance_here(options.split, options.config, drawn_by, aim, command),
+        processes=options.processes,
     )
 
 
