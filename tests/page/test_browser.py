@@ -21,7 +21,7 @@ SWEEP = ("estimator=mean_prop,cov_prop,monte_carlo", "budget=1e9,1e10", "dataset
 
 
 def test_a_runs_page(browser: Any, whest: Callable[..., Any], tmp_path: Path) -> None:
-    run = whest("estimator=cov_prop", "tracking=none")
+    run = whest("estimator=cov_prop", "dataset.version=1", "tracking=none")
     assert run.exit_code == 0, run.err
     path, scores = (
         run.folder / "report.html",

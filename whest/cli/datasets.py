@@ -152,6 +152,7 @@ def build_bake(config: Node, output: Path, overrides: Sequence[str], command: st
         output=output,
         provenance=provenance_here(options.split, options.config, drawn_by, aim, command),
         is_drawn_only=is_drawn_only,
+        processes=options.processes,
     )
 
 

@@ -7,8 +7,10 @@ The files are written at the end, completely or not at all.
 
 import re
 import time
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -20,9 +22,10 @@ from whest.dataset.dataset import Dataset
 from whest.dataset.formats.metadata import Part, require_word
 from whest.dataset.formats.save import Provenance, require_place, save_dataset
 from whest.dataset.row import Row, ShiftedWeights, WeightSource
-from whest.errors import ConfigError
+from whest.errors import ConfigError, WhestError
 from whest.progress import Progress
 from whest.truth.cache import TruthCache, asked_moments, watched_truth
+from whest.truth.crew import Crew, Stage, is_long, usable_cores
 from whest.truth.moments import LayerMoments
 from whest.truth.truth import Truth, TruthSampler
 
@@ -36,6 +39,7 @@ class BakeOptions:
     config: str
     slices: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     """With a slice: only its truth is drawn, for a bake elsewhere that writes the whole."""
+    processes: Annotated[int, Field(ge=1, le=4096)] | None = None
 
     def __post_init__(self) -> None:
         for key in ("split", "config"):
@@ -76,7 +80,8 @@ class Bake:
     cache: TruthCache
     output: Path
     provenance: Provenance
-
+    processes: int | None = None
+    """Processes that draw truth; None: one per core if it takes long. One process is this one, with all its threads."""
     is_drawn_only: bool = False
     """Whether the truth is only drawn, and the output written elsewhere."""
 
@@ -91,15 +96,44 @@ class Bake:
     def draw(self, progress: Progress) -> Iterator[BakedRow]:
         """Yield each MLP when its truth is ready: from the dataset, from the cache, or newly drawn."""
         source = self._source()
-        for row in progress.each(self.rows, f"baking {self.output.name}"):
-            source.moments(row)  # they go to the cache, and are read again when the files are written
-            if row.truth is not None and not self.sampler.resample:
-                yield BakedRow(row, row.truth, None)
-                continue
-            mlp = self.dataset.mlp(row)
-            found, started = self.cache.find(self.sampler, mlp), time.perf_counter()
-            truth = found or watched_truth(self.cache, self.sampler, mlp, progress)
-            yield BakedRow(row, truth, None if found else time.perf_counter() - started)
+        n_processes = self._n_processes()
+        shared = [row for row in self.rows if self._stored(row) is None] if n_processes > 1 else []
+        places = {row.index: place for place, row in enumerate(shared)}
+        mlps = [partial(self.dataset.mlp, row) for row in shared]
+        with Crew(n_processes, self.cache, self.sampler, mlps) as crew:
+            for row in progress.each(self.rows, f"baking {self.output.name}"):
+                source.moments(row)  # they go to the cache, and are read again when the files are written
+                if row.index in places:
+                    yield self._awaited(row, crew.stages(places[row.index]), progress)
+                else:
+                    yield self._stored(row) or self._drawn(row, progress)
+
+    def _n_processes(self) -> int:
+        """It depends on the whole dataset, so that a slice, or the rest of a stopped bake, has the same bits."""
+        if self.processes is not None:
+            return self.processes
+        whole = self.dataset
+        return usable_cores() if is_long(self.sampler, whole.width, whole.depth, whole.n_mlps) else 1
+
+    def _stored(self, row: Row) -> BakedRow | None:
+        """The truth that the dataset or the cache has."""
+        if row.truth is not None and not self.sampler.resample:
+            return BakedRow(row, row.truth, None)
+        found = self.cache.find(self.sampler, self.dataset.mlp(row))
+        return None if found is None else BakedRow(row, found, None)
+
+    def _drawn(self, row: Row, progress: Progress) -> BakedRow:
+        started = time.perf_counter()
+        truth = watched_truth(self.cache, self.sampler, self.dataset.mlp(row), progress)
+        return BakedRow(row, truth, time.perf_counter() - started)
+
+    def _awaited(self, row: Row, stages: Iterator[Stage], progress: Progress) -> BakedRow:
+        """The truth that the crew draws."""
+        (last,) = deque(progress.samples(stages, f"truth of {row.name}", lambda stage: stage.expected), maxlen=1)
+        truth = self.cache.find(self.sampler, self.dataset.mlp(row))
+        if truth is None:
+            raise WhestError(f"the drawn truth of {row.name} is not in {self.cache.folder}: was the cache emptied?")
+        return BakedRow(row, truth, last.seconds)
 
     def files(self) -> list[Path]:
         """The files of the cache that this bake reads when its truth is drawn."""
