@@ -140,7 +140,7 @@ def test_an_added_key_is_refused_in_groups_without_a_target_too(whest: Whest, ad
         ("wall_time_limit_s=0", "wall_time_limit_s must be greater than 0, got 0"),
         ("residual_wall_time_limit_s=soon", "residual_wall_time_limit_s must be a valid number"),
         ("setup_timeout_s=0", "setup_timeout_s must be greater than 0, got 0"),
-        ("job=scor", "job must be 'score'"),
+        ("job=scor", "job=scor is no job. Did you mean job=score?"),
         ("device=tpu", "device must be 'auto', 'cpu' or 'gpu', got 'tpu'"),
         ("participant=null", "participant must be a valid string"),
         ("show_mlps=maybe", "show_mlps must be a valid boolean"),

@@ -84,7 +84,11 @@ def test_a_run_of_another_shape_is_not_of_the_round(made: Outputs) -> None:
     made.add(run_config={"round": "warmup", "width": 16, "depth": 3})
     made.add(run_config={"round": "warmup", "width": 256, "depth": 8})
     made.add(run_config={"round": "of my own", "width": 16, "depth": 3})
-    rounds = [entry.round for entry in update_index(made.folder).all()]
+    entries = update_index(made.folder).all()
+    assert all(re.search(r" · \d+ MLPs? · ", one.words) for one in protocols_of(entries)), (
+        "a part of a suite is another"
+    )
+    rounds = [entry.round for entry in entries]
     assert rounds == ["of my own", "warmup", "custom 16x3"]
 
 

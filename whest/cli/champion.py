@@ -11,7 +11,6 @@ from whest.compare.champion import challenge, champion_folder, read_champions
 from whest.compare.comparison import CompareOptions
 from whest.compare.entrants import read_entrants
 from whest.config.build import build_group, build_target
-from whest.config.compose import choices
 from whest.config.settings import read_settings
 from whest.display.answer import tell
 from whest.display.console import open_console, say
@@ -30,7 +29,7 @@ def champion(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> N
     store = tracking if isinstance(tracking, MlflowTracking) else None
     options: CompareOptions = build_target(CompareOptions, config["compare"], "compare")
     try:
-        challengers = read_entrants(settings.run, store, choices("estimator"), "run")
+        challengers = read_entrants(settings.run, store, [], "run")
     except UnreadableError as error:
         raise ConfigError(f"run={settings.run}: {error}") from None
     for one in challengers:

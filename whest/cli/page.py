@@ -20,6 +20,8 @@ def draw(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> None:
     settings = read_settings(config)
     if settings.path is None:
         raise ConfigError("path is missing: name a run's folder or its report.json, job=page path=RUN_DIR")
+    if not settings.path.exists():
+        raise ConfigError(f"path={settings.path} is no file or folder: name a run's folder, job=runs lists them")
     page, place = page_of_recorded(settings.path)
     say(f"saved    {save_page(page, settings.output or place / PAGE)}")
 

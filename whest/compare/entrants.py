@@ -108,6 +108,10 @@ def read_entrants(
         return [_from_file(report, str(report.parent), path, key) for report in found]
     report = path / "report.json" if path.is_dir() else path
     if not report.is_file():
+        if not estimators:
+            raise ConfigError(
+                f"{key} has {text!r}, which is no file or folder and no MLflow run id: job=runs lists them"
+            )
         close = get_close_matches(text.split()[0] if text.split() else "", estimators, n=1)
         meant = f" Did you mean {close[0]}?" if close else ""
         raise ConfigError(

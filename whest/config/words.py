@@ -55,7 +55,7 @@ def _marked(words: Sequence[str]) -> Iterator[tuple[str, bool]]:
 def _job(word: str) -> str:
     if word in JOBS:
         return f"job={word}"
-    close = difflib.get_close_matches(word, JOBS, n=1)
+    close = [f"estimator={word}"] if _is_place(word) else difflib.get_close_matches(word, JOBS, n=1)
     meant = f" Did you mean {close[0]}?" if close else ""
     raise ConfigError(f"{word} is neither a job nor key=value.{meant} The jobs are: {', '.join(JOBS)}")
 

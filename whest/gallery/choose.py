@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from whest.gallery.entry import Entry
+from whest.notation import count
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class Protocol:
         """What tells it from other protocols, in a few words."""
         one = self.best
         budget = f"{one.budget:.3g} FLOPs" if one.budget else ""
-        return " · ".join(word for word in (one.rule, one.round, one.dataset, budget, self.hash[:8]) if word)
+        cases = count(one.n_cases, one.unit) if one.n_cases else ""
+        return " · ".join(word for word in (one.rule, one.round, one.dataset, cases, budget, self.hash[:8]) if word)
 
 
 def protocols_of(entries: Sequence[Entry]) -> list[Protocol]:

@@ -109,7 +109,7 @@ def open_sealed(path: Path, key: str = "estimator.path") -> Sealed:
     except TooLargeError as error:
         raise ConfigError(f"{key}={path} is no sealed program: {error}") from None
     except OSError as error:
-        raise ConfigError(f"{key}={path} can't be read ({error.strerror})") from None
+        raise ConfigError(f"{key}={path} can't be read ({error.strerror}): name a file that job=seal wrote") from None
     except SealedFileError as error:
         raise ConfigError(f"{key}={path} can't be used: {error}") from None
 
