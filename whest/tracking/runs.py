@@ -287,8 +287,8 @@ def _log_figures(
     batches = max(-(-len(metrics) // MOST_METRICS), -(-len(params) // MOST_PARAMS), 1)
     for number in range(batches):
         own = [RunTag(name, text) for name, text in tags.items()] if number == batches - 1 else []
-        values = metrics[number * MOST_METRICS : (number + 1) * MOST_METRICS]
-        client.log_batch(run_id, values, params[number * MOST_PARAMS : (number + 1) * MOST_PARAMS], own)
+        figures = metrics[number * MOST_METRICS : (number + 1) * MOST_METRICS]
+        client.log_batch(run_id, figures, params[number * MOST_PARAMS : (number + 1) * MOST_PARAMS], own)
 
 
 def _log_dataset(client: "MlflowClient", run_id: str, config: Json) -> None:
