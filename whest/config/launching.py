@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hydra._internal.callbacks import Callbacks
 from hydra.core.global_hydra import GlobalHydra
@@ -25,8 +25,7 @@ def launch(
 
     `folder` is for the jobs' own folders, `variables` are set in their environment.
     """
-    config = copy.deepcopy(HydraConfig.instance().cfg)
-    assert config is not None
+    config = cast(DictConfig, copy.deepcopy(HydraConfig.instance().cfg))
     told = [f"hydra.sweep.dir={_quoted(str(folder))}"]
     told += [f"+hydra.job.env_set.{name}={value}" for name, value in variables.items()]
     with read_write(config), read_write(config.hydra), open_dict(config), open_dict(config.hydra):

@@ -28,7 +28,7 @@ _HYDRAS_OWN = ConfigLoaderImpl.load_sweep_config
 def compose_once() -> None:
     """Let Hydra 1.3 compose the jobs of whest's sweeps by `load_job`."""
     if HYDRA < (1, 4):
-        ConfigLoaderImpl.load_sweep_config = load_job  # type: ignore[method-assign]
+        ConfigLoaderImpl.load_sweep_config = load_job  # type: ignore[method-assign,assignment]
 
 
 def load_job(loader: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:

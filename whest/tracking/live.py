@@ -6,8 +6,10 @@ process, and if that process is gone, the record is marked KILLED.
 
 import json
 import logging
+import math
 import os
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -22,6 +24,9 @@ OWNER = "whest.owner"
 CASES, CASE_SCORE = "live/cases", "live/case_score"
 CLOCK_S = 2.0
 """By how much two readings of a process's start may differ."""
+STALE_EVERY_S = 60.0
+_LOOKED: dict[tuple[str, str], float] = {}
+"""When this process last looked for stale records, by store and experiment."""
 CaseT = TypeVar("CaseT")
 
 
@@ -98,8 +103,15 @@ def owner() -> str:
     return json.dumps({"host": socket.gethostname(), "pid": os.getpid(), "started": psutil.Process().create_time()})
 
 
-def end_stale(client: "MlflowClient", experiment_id: str) -> list[str]:
-    """Mark the records of processes of this machine that are gone as KILLED. Returns their ids."""
+def end_stale(client: "MlflowClient", experiment_id: str, every_s: float = 0) -> list[str]:
+    """Mark the records of processes of this machine that are gone as KILLED. Returns their ids.
+
+    A process looks at most once in `every_s`: the jobs of a sweep need not each search the store.
+    """
+    place, now = (str(client.tracking_uri), experiment_id), time.monotonic()
+    if now - _LOOKED.get(place, -math.inf) < every_s:
+        return []
+    _LOOKED[place] = now
     running = client.search_runs([experiment_id], f"attributes.status = 'RUNNING' and tags.`{OWNER}` LIKE '%'")
     ended = [run for run in running if _is_gone(run)]
     for run in ended:

@@ -34,7 +34,7 @@ from whest.tracking.content import (
     sweep_tags,
 )
 from whest.tracking.content import SWEEP_JOB as SWEEP_JOB
-from whest.tracking.live import OWNER, Live, LiveRun, NotLive, end_stale, owner
+from whest.tracking.live import OWNER, STALE_EVERY_S, Live, LiveRun, NotLive, end_stale, owner
 from whest.tracking.naming import NOTE, describe_run, note, run_name
 from whest.tracking.server import silence
 
@@ -45,6 +45,8 @@ LOG = logging.getLogger(__name__)
 TABLES = "mlflow.loggedArtifacts"
 """MLflow's tag with the names of a run's tables."""
 SQLITE = "sqlite:///"
+MOST_METRICS, MOST_PARAMS = 800, 100
+"""Metrics and params per call. MLflow takes 100 params, and 1000 entries in all."""
 
 
 class Tracking(Protocol):
@@ -117,7 +119,7 @@ class MlflowTracking:
         try:
             client, experiment_id = self.connect()
             log_report(client, experiment_id, report, folder, run_id)
-            end_stale(client, experiment_id)
+            end_stale(client, experiment_id, STALE_EVERY_S)
         except Exception as error:
             LOG.warning(
                 "MLflow at %s did not store this run (%s: %s); the report is saved in %s. %s",
@@ -236,8 +238,6 @@ def log_run(
         client.log_batch(run_id, tags=[RunTag(key, text) for key, text in tags.items()])
         client.update_run(run_id, name=name)
     try:
-        metrics = report_metrics(document) | detail_metrics(document)
-        _log_figures(client, run_id, metrics, view.series(document), run_params(document, sha256), finished)
         _log_dataset(client, run_id, document["run_config"])
         unit = case_score(document["results"])["unit"].lower()
         table = f"per_{unit}.json"
@@ -254,7 +254,8 @@ def log_run(
             TABLES: json.dumps([{"path": table, "type": "table"}]),
             NOTE: note(describe_run(document), experiment_id, run_id, page),
         }
-        client.log_batch(run_id, tags=[RunTag(name, text) for name, text in last.items()])
+        metrics = report_metrics(document) | detail_metrics(document)
+        _log_figures(client, run_id, metrics, view.series(document), run_params(document, sha256), last, finished)
         status = run_status(document)
     finally:
         client.set_terminated(run_id, status, end_time=finished)
@@ -273,16 +274,21 @@ def _log_figures(
     suite: Mapping[str, float],
     series: Mapping[str, Sequence[float]],
     config: Mapping[str, Any],
+    tags: Mapping[str, str],
     timestamp: int,
 ) -> None:
-    from mlflow.entities import Metric, Param
+    """Metrics, params and the last tags, in one call if they are few: a call costs ten statements of SQL."""
+    from mlflow.entities import Metric, Param, RunTag
 
     metrics = [Metric(name, value, timestamp, 0) for name, value in suite.items()]
     for name, values in series.items():
         metrics += [Metric(name, value, timestamp, step) for step, value in enumerate(values, start=1)]
     params = [Param(name, str(value)[:6000]) for name, value in config.items()]
-    for first in range(0, max(len(metrics), len(params)), 100):
-        client.log_batch(run_id, metrics[first : first + 100], params[first : first + 100])
+    batches = max(-(-len(metrics) // MOST_METRICS), -(-len(params) // MOST_PARAMS), 1)
+    for number in range(batches):
+        own = [RunTag(name, text) for name, text in tags.items()] if number == batches - 1 else []
+        figures = metrics[number * MOST_METRICS : (number + 1) * MOST_METRICS]
+        client.log_batch(run_id, figures, params[number * MOST_PARAMS : (number + 1) * MOST_PARAMS], own)
 
 
 def _log_dataset(client: "MlflowClient", run_id: str, config: Json) -> None:
