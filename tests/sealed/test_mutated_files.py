@@ -164,6 +164,21 @@ def test_an_array_whose_bytes_overflow_is_refused_before_the_compiler_sees_it(sh
     assert "at most 1,099,511,627,776 numbers are read" in begun.message
 
 
+@pytest.mark.parametrize(
+    "odd", ["mul", 7, {"tuple": ["mul", "mul"]}, {"enum": "FftType", "name": "FFT"}, {"dtype": "float32"}]
+)
+def test_a_parameter_of_another_kind_is_refused_before_the_compiler_sees_it(odd: Any) -> None:
+    """XLA's C++ dies of a text as the precision of a product, which JAX's Python lets pass."""
+    message, arrays = opened(seal_function(lambda weights, *rest: weights[:, 0] @ weights[0], CONTEXT))
+    changed = copy.deepcopy(message["program"])
+    (product,) = [equation for equation in changed["program"]["equations"] if equation[0] == "dot_general"]
+    product[3]["precision"] = odd
+    function = read_program(changed, arrays)
+    begun = begin_program(lambda *args: function(*args)[0], CONTEXT)
+    assert isinstance(begun, Failure)
+    assert "as its precision" in begun.message
+
+
 class Fragile(Worker):
     """Dies by a signal as soon as it is asked, as XLA does of some programs."""
 

@@ -1,14 +1,16 @@
-"""Bounds on a program document, checked before anything is built from it.
+"""Bounds on a program document, checked before anything is built from it, and on each operation as it is built.
 
 The walk keeps its own stack, so that a document as deep as a message allows can't exhaust Python's.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from whest.errors import UnmeterableError
+from whest.isolation.vocabulary import CHOICES, KINDS, RECORDS
 
 LARGEST_PROGRAM = 200_000
 """Equations, those of inner programs included."""
@@ -93,3 +95,27 @@ def _is_equation(equation: Any) -> bool:
 def _are_variables(names: Any) -> bool:
     """Each is named once."""
     return all(type(name) is int for name in names) and len(set(names)) == len(names)
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    return dict(record._asdict() if hasattr(record, "_asdict") else vars(record))
+
+
+def check_kind(name: str, key: str, value: Any) -> None:
+    """A text or a choice where none belongs passes JAX's Python, and the compiler's C++ dies of it."""
+    if value is None:
+        return
+    if type(value) is tuple or type(value).__name__ in RECORDS:
+        for part in value if type(value) is tuple else fields_of(value).values():
+            check_kind(name, key, part)
+        return
+    kind = type(value).__name__
+    if (kind == "str" or kind in CHOICES or key in KINDS) and kind not in KINDS.get(key, "").split():
+        raise ForeignProgramError(f"the program's {name[:100]!r} has {str(value)[:100]!r} as its {key}")
+
+
+def check_size(shape: Sequence[int]) -> None:
+    if math.prod(shape) > LARGEST_ARRAY:
+        raise ForeignProgramError(
+            f"the program makes an array of shape {str(tuple(shape))[:100]}, at most {LARGEST_ARRAY:,} numbers are read"
+        )

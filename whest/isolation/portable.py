@@ -7,7 +7,6 @@ nothing the sender did to its own copy of JAX or whest matters. Loops and choice
 document outlives the JAX that it was traced with (docs/format.md).
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -22,7 +21,7 @@ from jax import lax
 from whest.errors import UnmeterableError, WhestError
 from whest.host import page
 from whest.isolation import vocabulary as words
-from whest.isolation.bounds import LARGEST_ARRAY, ForeignProgramError, check_bounds
+from whest.isolation.bounds import ForeignProgramError, check_bounds, check_kind, check_size, fields_of
 from whest.isolation.vocabulary import FORMAT, OPERATIONS
 from whest.metering import internals
 from whest.metering.internals import ClosedJaxpr, JaxprEqn, Literal, Var
@@ -147,8 +146,8 @@ class _Writer:
         if type(value).__name__ == "PRNGImpl":
             return {"key_impl": next(name for name, dtype in key_dtypes().items() if dtype._impl == value)}
         if type(value).__name__ in RECORDS:
-            fields = value._asdict() if hasattr(value, "_asdict") else vars(value)
-            return {"record": type(value).__name__, "fields": {key: self._value(v, eqn) for key, v in fields.items()}}
+            fields = {key: self._value(v, eqn) for key, v in fields_of(value).items()}
+            return {"record": type(value).__name__, "fields": fields}
         if isinstance(value, tuple | list):
             return {"tuple": [self._value(item, eqn) for item in value]}
         if isinstance(value, ClosedJaxpr):
@@ -234,7 +233,7 @@ class _Reader:
         with jax.named_scope(scope) if scope else nullcontext():
             answer = self._answer(name, inputs, params)
         for value in answer:
-            _check_size(jax.typeof(value).shape)
+            check_size(jax.typeof(value).shape)
         return dict(zip(results, answer, strict=True))
 
     def _answer(self, name: str, inputs: list[Any], params: Mapping[str, Json]) -> list[Any]:
@@ -250,6 +249,8 @@ class _Reader:
         if name == "switch":
             return self._switch(inputs, params)
         told = {key: self._value(value) for key, value in params.items()}
+        for key, value in told.items():
+            check_kind(name, key, value)
         if name == "convert_element_type" and isinstance(inputs[0], bool | int | float | complex):
             # JAX folds this where it stands, and then it has no price. Where the author's program has it, it was
             # passed to a function, which is called here again.
@@ -344,19 +345,12 @@ def read_aval(description: Json) -> Any:
     shape, dtype, detail = description
     if not all(type(n) is int and 0 <= n < 2**40 for n in shape) or len(shape) > 32:
         raise ForeignProgramError(f"the program has an input of shape {str(shape)[:100]}")
-    _check_size(shape)
+    check_size(shape)
     if dtype == "key":
         return jax.eval_shape(
             lambda: jax.random.wrap_key_data(jnp.zeros((*shape, _key_words(detail)), jnp.uint32), impl=detail)
         )
     return jax.ShapeDtypeStruct(tuple(shape), _read_dtype(dtype), weak_type=bool(detail))
-
-
-def _check_size(shape: Sequence[int]) -> None:
-    if math.prod(shape) > LARGEST_ARRAY:
-        raise ForeignProgramError(
-            f"the program makes an array of shape {str(tuple(shape))[:100]}, at most {LARGEST_ARRAY:,} numbers are read"
-        )
 
 
 def _key_words(kind: str) -> int:

@@ -98,6 +98,17 @@ CHOICES = {
 }
 """Names of a value, by kind."""
 
+KINDS = {
+    "precision": "Precision DotAlgorithmPreset",
+    "mode": "GatherScatterMode",
+    "algorithm": "RandomAlgorithm",
+    "fft_type": "FftType",
+    "rounding_method": "RoundingMethod",
+    "select": "str",
+    "platforms": "str",
+}
+"""Parameters that are a choice or a text, and of which kind. No other parameter is one."""
+
 RECORDS = {
     "GatherDimensionNumbers": "offset_dims collapsed_slice_dims start_index_map operand_batching_dims "
     "start_indices_batching_dims",
