@@ -72,6 +72,18 @@ def test_other_spellings_use_up_nobodys_quota(tmp_path: Path) -> None:
         assert taken_in(host, inbox)["ada/second.whest"] is None
 
 
+def test_spellings_of_one_scan_lock_nobody_out(tmp_path: Path) -> None:
+    """Each has its own quota; the next scan takes no third spelling."""
+    inbox = tmp_path / "inbox"
+    put(inbox, "ADA/one.whest", SECOND, 1)
+    put(inbox, "ADA/two.whest", THIRD, 1)
+    put(inbox, "ada/first.whest", FIRST, 2)
+    with opened(tmp_path / "spring", "contest.received=host") as host:
+        assert set(taken_in(host, inbox).values()) == {None}
+        put(inbox, "Ada/one.whest", sealed_constant(0.875), 3)
+        assert str(taken_in(host, inbox)["Ada/one.whest"]).startswith("the name belongs to the folder ")
+
+
 def test_a_folder_that_another_makes_stops_no_sender_of_files(tmp_path: Path) -> None:
     inbox = tmp_path / "inbox"
     put(inbox, "ada.first.whest", FIRST, 1)

@@ -1,7 +1,8 @@
 """Who is taken and who is refused: a function of the rules and of the lines before, which anybody can work out again.
 
 A name belongs to the *sender* of its first entry that was taken: a folder (`ada/`) or files of the inbox itself
-(`ada.`), in this spelling. What another sender does under a name like it costs its owner nothing.
+(`ada.`), in this spelling. What another sender does under a name like it costs its owner nothing. Senders whose first
+entries came in one scan share it, each with its own quota: nobody knows who was first.
 """
 
 from collections import Counter, defaultdict
@@ -25,8 +26,10 @@ class Ledger:
 
     contest: Contest
     n_lines: int = 0
-    owners: dict[str, str] = field(default_factory=dict)
-    """The sender by the name in small letters."""
+    owners: dict[str, list[str]] = field(default_factory=dict)
+    """The senders by the name in small letters, the first one first."""
+    since: dict[str, str] = field(default_factory=dict)
+    """When the first entry under a name was received."""
     n_taken: Counter[str] = field(default_factory=Counter)
     n_refused: Counter[str] = field(default_factory=Counter)
     by_bytes: dict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
@@ -43,7 +46,7 @@ class Ledger:
         return self.n_refused[self.sender(participant, file)] > MOST_REFUSED
 
     def is_owner(self, participant: str, file: str) -> bool:
-        return self.owners.get(participant.casefold()) == self.sender(participant, file)
+        return self.sender(participant, file) in self.owners.get(participant.casefold(), ())
 
     def add(self, line: Mapping[str, Any]) -> None:
         """A line of the log that was written."""
@@ -52,8 +55,11 @@ class Ledger:
         if line["refused"] is not None:
             self.n_refused[sender] += 1
             return
-        self.owners.setdefault(line["participant"].casefold(), sender)
-        self.n_taken[line["participant"].casefold()] += 1
+        name = line["participant"].casefold()
+        self.since.setdefault(name, line["received_at"])
+        if sender not in self.owners.setdefault(name, []):
+            self.owners[name].append(sender)
+        self.n_taken[sender] += 1
         self.by_bytes[line["file_sha256"]].append(line)
 
     def refusal(self, facts: Mapping[str, Any]) -> str | None:
@@ -76,26 +82,30 @@ class Ledger:
             return str(facts["damage"])
         if contest.sealed_only and not facts["file"].endswith(SEALED):
             return "it is no sealed program, and this contest takes no others"
-        return self._name_taken(name, sender) or self._copied(facts) or self._too_many(name)
+        return self._name_taken(facts, sender) or self._copied(facts, sender) or self._too_many(name, sender)
 
     def _is_no_participant(self, name: str) -> bool:
         return self.contest.participants is not None and name not in self.contest.participants
 
-    def _name_taken(self, name: str, sender: str) -> str | None:
-        owner = self.owners.get(name.casefold(), sender)
-        if owner == sender:
-            return None
-        kind = "the folder" if owner.endswith("/") else "files that begin with"
-        return f"the name belongs to {kind} {owner} by its first entry, and to no other spelling or place"
+    def _is_same_scan(self, moment: str | None, facts: Mapping[str, Any]) -> bool:
+        """By the host's clock the files of one scan came at the same moment: nobody knows which one was first."""
+        return self.contest.received == "host" and moment == facts["received_at"]
 
-    def _copied(self, facts: Mapping[str, Any]) -> str | None:
-        """By the host's clock two files of one scan came at the same moment: nobody knows which one is the copy."""
+    def _name_taken(self, facts: Mapping[str, Any], sender: str) -> str | None:
+        name = facts["participant"].casefold()
+        owners = self.owners.get(name, [sender])
+        if sender in owners or self._is_same_scan(self.since.get(name), facts):
+            return None
+        kind = "the folder" if owners[0].endswith("/") else "files that begin with"
+        return f"the name belongs to {kind} {owners[0]} by its first entry, and to no other spelling or place"
+
+    def _copied(self, facts: Mapping[str, Any], sender: str) -> str | None:
         for line in self.by_bytes.get(facts["file_sha256"], ()):
-            is_own = line["participant"].casefold() == facts["participant"].casefold()
-            if is_own or self.contest.received == "file" or line["received_at"] != facts["received_at"]:
+            is_own = self.sender(line["participant"], line["file"]) == sender
+            if is_own or not self._is_same_scan(line["received_at"], facts):
                 return f"it has the same bytes as entry {line['entry']} of {line['participant']}"
         return None
 
-    def _too_many(self, name: str) -> str | None:
-        own, most = self.n_taken[name.casefold()], self.contest.entries_per_participant
+    def _too_many(self, name: str, sender: str) -> str | None:
+        own, most = self.n_taken[sender], self.contest.entries_per_participant
         return f"{name} has {own} entries, at most {most} are allowed" if own >= most else None
