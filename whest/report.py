@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from whest.page.run import PageParts
 
 SCHEMA_VERSION = "2.0"
+SEE_REPORT = "see the report"
+"""Why an estimator failed, where the report is at hand."""
 Row = tuple[str, str, str]
 """A figure's name, its value, a remark."""
 
@@ -152,7 +154,7 @@ class Report(ABC, Generic[CaseT, ScoreT]):
     @property
     def problem(self) -> str | None:
         """One message on why the run failed; None if it did not."""
-        return "the estimator failed: see the report" if self.has_errors else None
+        return f"the estimator failed: {SEE_REPORT}" if self.has_errors else None
 
     @abstractmethod
     def results(self) -> Mapping[str, Any]:

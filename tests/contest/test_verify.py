@@ -14,7 +14,7 @@ from whest.contest.log import line_of, read_lines
 from whest.contest.published import open_published
 from whest.contest.rerun import chosen, compared, run_again
 from whest.contest.storage import BOARD, HEAD, LOG, MANIFEST, SIGNED
-from whest.contest.verify import verify
+from whest.contest.verify import verify, warnings
 from whest.errors import ConfigError
 
 
@@ -100,6 +100,30 @@ def test_each_single_byte_that_was_changed_is_named(contest: Path, tmp_path: Pat
         assert found, at
         assert found[0].startswith(expected), (at, found)
         (place / name).write_bytes(content)
+
+
+@pytest.mark.parametrize("name", [HEAD, SIGNED, "receipts/000001.json"])
+def test_a_signature_with_a_capital_or_a_space_is_named(contest: Path, tmp_path: Path, name: str) -> None:
+    """`bytes.fromhex` takes both."""
+    shutil.copytree(contest, tmp_path / "spring")
+    content = (tmp_path / "spring" / name).read_bytes()
+    start = content.index(b'"signature":"') + len(b'"signature":"')
+    letter = next(at for at in range(start, len(content)) if content[at : at + 1].isalpha())
+    for changed in (
+        content[:letter] + content[letter : letter + 1].upper() + content[letter + 1 :],
+        content[: start + 2] + b" " + content[start + 2 :],
+    ):
+        (tmp_path / "spring" / name).write_bytes(changed)
+        assert problems(tmp_path / "spring")[0].startswith(name)
+
+
+def test_what_lies_beside_the_contest_is_noted(contest: Path, tmp_path: Path) -> None:
+    shutil.copytree(contest, tmp_path / "spring")
+    (tmp_path / "spring" / "board2.html").write_text("eve has won")
+    published, found = verify(tmp_path / "spring")
+    assert (published is not None, found) == (True, [])
+    assert published is not None
+    assert warnings(published) == ["board2.html: it is no file of a contest, and nobody signed it"]
 
 
 @pytest.mark.parametrize("name", [*FILES, *AFTER])

@@ -149,8 +149,12 @@ SMALL = Bounds(header_bytes=1000, values=50, depth=5, name_length=10, text_lengt
         ({"message": {"a" * 11: 1}, "arrays": []}, "name in a message is longer"),
         ({"message": {"a": "x" * 101}, "arrays": []}, "text of 101 characters"),
         ({"message": {}, "arrays": [["int8", [101]]]}, "arrays of 101 bytes"),
-        ({"message": {}, "arrays": [["int8", [0]]] * 4}, "could not be read"),
-        ([], "could not be read"),
+        ({"message": {}, "arrays": [["int8", [0]]] * 4}, "a list of at most 3 arrays"),
+        ({"message": {}, "arrays": [["int9", [0]]]}, "an array is a kind of numbers and a shape"),
+        ({"message": {}, "arrays": [["int8", [-1]]]}, "an array is a kind of numbers and a shape"),
+        ({"message": {}, "arrays": [3]}, "an array is a kind of numbers and a shape"),
+        ({"message": {}}, "the fields message and arrays"),
+        ([], "the fields message and arrays"),
     ],
 )
 def test_each_bound_has_its_sentence(header: object, words: str) -> None:

@@ -1,5 +1,6 @@
 """The file of a sealed program: the same bytes for the same content, bounded before it is opened, refused in words."""
 
+import hashlib
 import zlib
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support.sealing import parts_of, with_header
 from whest.errors import ConfigError
-from whest.isolation.wire import LARGEST_CONSTANTS
+from whest.isolation.wire import LARGEST_CONSTANTS, LENGTH
 from whest.sealed.container import (
     DIGEST,
     LARGEST_FILE,
@@ -115,6 +116,25 @@ def set_in(header: Any, *path: Any, value: Any) -> None:
 def test_a_wrong_header_is_refused_in_words(path: Any, value: Any, words: str) -> None:
     with pytest.raises(SealedFileError, match=words):
         read_sealed(resealed(file_of(), lambda header: set_in(header, *path, value=value)))
+
+
+def test_two_entries_for_one_purpose_are_refused() -> None:
+    def twice(header: Any) -> None:
+        header["entries"].append({**header["entries"][0], "seed": 7})
+
+    with pytest.raises(SealedFileError, match="two entries for 4x2 with budget 1000"):
+        read_sealed(resealed(file_of(), twice))
+
+
+@pytest.mark.parametrize(("old", "new"), [(b'"name"', b'"name":"eve","name"'), (b'"seed"', b'"seed":7,"seed"')])
+def test_a_name_that_stands_twice_in_the_header_is_refused(old: bytes, new: bytes) -> None:
+    content = file_of()
+    start = len(MAGIC) + DIGEST
+    (length,) = LENGTH.unpack_from(content, start)
+    text = content[start + LENGTH.size :][:length].replace(old, new, 1)
+    rest = LENGTH.pack(len(text)) + text + content[start + LENGTH.size + length :]
+    with pytest.raises(SealedFileError, match=f"the name '{old.decode()[1:-1]}' twice"):
+        read_sealed(MAGIC + hashlib.sha256(rest).digest() + rest)
 
 
 def test_a_part_never_unpacks_to_more_than_it_states() -> None:

@@ -51,6 +51,7 @@ def _told(each: Inspected) -> dict[str, Any]:
         "flops": {program.name: program.cost.flops for program in each.programs},
         "operations": {program.name: program.n_operations for program in each.programs},
         "constant_bytes": sum(constant.n_bytes for constant in each.constants),
+        "carried_bytes": each.carried.n_bytes,
         "claims_hold": each.claims_hold,
         "suspicions": [{"rule": one.rule, "what": one.what} for one in each.suspicions],
     }

@@ -1,6 +1,7 @@
 """The board of a contest: a function of its manifest and its log, so that anybody can make it again."""
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,9 +29,26 @@ def contest_board(manifest: Mapping[str, Any], lines: Sequence[Document]) -> Boa
         _entry(facts, received[line["entry"]], verdicts.get(line["entry"])) for line in scored for facts in line["runs"]
     ]
     board = make_board(policy, entries) if entries else empty_board(policy)
+    rows = _with_twins(board.rows, received)
     failed = [_aside(received[line["entry"]], line["failed"]) for line in scored if line["failed"] is not None]
     refused = [_aside(line, line["refused"]) for line in received.values() if line["refused"] is not None]
-    return replace(board, rows=(*board.rows, *failed, *refused))
+    return replace(board, rows=(*rows, *failed, *refused))
+
+
+def _with_twins(rows: Sequence[Row], received: Mapping[str, Document]) -> list[Row]:
+    """A note on entries with the same bytes that came at the same moment: a person has to say whose they are."""
+    same: dict[str, list[Document]] = defaultdict(list)
+    for line in received.values():
+        if line["refused"] is None:
+            same[line["file_sha256"]].append(line)
+    noted = []
+    for row in rows:
+        own = received[row.run_ids[0].partition("-")[0]]
+        twins = [line for line in same[own["file_sha256"]] if line["participant"] != row.participant][:4]
+        names = ", ".join(f"{line['entry']} of {line['participant']}" for line in twins)
+        said = f"the same bytes as entry {names}, received at the same moment: the organiser decides" if twins else ""
+        noted.append(replace(row, note="; ".join(filter(None, [row.note, said]))))
+    return noted
 
 
 def of_kind(lines: Sequence[Document], kind: str) -> list[Document]:

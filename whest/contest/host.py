@@ -8,7 +8,8 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from filelock import FileLock, Timeout
 from whest import __version__
 from whest.contest.board import board_files
 from whest.contest.inbox import Arrival, arrivals, read_arrival
-from whest.contest.intake import MOST_REFUSED, n_refused, received_fields, refusal, whose
+from whest.contest.intake import received_fields
 from whest.contest.keys import Document, Key, canonical, need_signatures, open_key, read_secret, sha256
+from whest.contest.ledger import Ledger
 from whest.contest.log import DamagedError, Log, open_log, read_head, read_signed, refuse_lost
 from whest.contest.receipts import receipt_files
 from whest.contest.rules import FORMAT, commitment_to, contest_of, refuse_other_rules, rules_of
@@ -61,35 +63,38 @@ class Host:
         return [line for line in self.log.of("received") if line["refused"] is None and line["entry"] not in done]
 
     def take_in(self, inbox: Path) -> int:
-        """Every new file of the inbox becomes a line of the log, in the order of their dates."""
+        """Every new file of the inbox becomes a line of the log. All files of one scan are received at its moment."""
         known = {(line["file"], line["mtime_ns"], line["n_bytes"]) for line in self.log.of("received")}
-        found = arrivals(inbox, contest_of(self.manifest).received)
-        new = [arrival for arrival in found if arrival.mark not in known and not self._is_mute(arrival)]
+        ledger = self._ledger()
+        found, seen = arrivals(inbox, ledger.contest.received), self.log.now()
+        new = [one for one in found if one.mark not in known and not ledger.is_mute(one.participant, one.name)]
         if new and self.is_closed:
             raise ConfigError(f"inbox={inbox} has {len(new)} new files, and the contest is closed: remove them")
         before = len(self.log.lines)
         for arrival in new:
-            if not self._is_mute(arrival):
-                self._take(arrival)
+            if not ledger.is_mute(arrival.participant, arrival.name):
+                ledger.add(self._take(arrival, ledger, seen))
         return len(self.log.lines) - before
 
-    def _is_mute(self, arrival: Arrival) -> bool:
-        """Whether its sender was told already that no more is taken. Such a file is not opened."""
-        return n_refused({"participant": arrival.participant}, self.log.of("received")) > MOST_REFUSED
+    def _ledger(self) -> Ledger:
+        ledger = Ledger(contest_of(self.manifest))
+        for line in self.log.of("received"):
+            ledger.add(line)
+        return ledger
 
-    def _take(self, arrival: Arrival) -> None:
+    def _take(self, arrival: Arrival, ledger: Ledger, seen: datetime) -> Document:
         """The file is kept before the log names it, so that the log never names a file that is not there."""
-        contest, earlier = contest_of(self.manifest), self.log.of("received")
+        contest = ledger.contest
+        if arrival.has_folder and not ledger.is_owner(arrival.participant, arrival.name):
+            arrival = replace(arrival, problem="the inbox has a folder of this name: only files in it are taken")
         content = read_arrival(arrival, contest.limit_bytes)
-        facts = received_fields(arrival, content, contest, self.manifest["rules"], self.log.now())
-        entry, refused = next_entry(len(earlier)), refusal(facts, earlier, contest)
+        facts = received_fields(arrival, content, contest, self.manifest["rules"], seen)
+        entry, refused = next_entry(ledger.n_lines), ledger.refusal(facts)
         if refused is None and isinstance(content, bytes):
-            own = [line for line in earlier if line["refused"] is None and whose(line) == whose(facts)]
-            facts["participant"] = own[0]["participant"] if own else facts["participant"]  # one row for eve and Eve
             keep(entry_path(self.place.private / ENTRIES, {**facts, "entry": entry}), content)
         else:
             facts["description"] = ""
-        self.log.append("received", entry=entry, refused=refused, **facts)
+        return self.log.append("received", entry=entry, refused=refused, **facts)
 
     def score(self, scorer: Scorer, make_runs: Callable[[Sequence[Document]], None] | None) -> int:
         """Run what is not scored yet, and log it in the order of receipt. `make_runs` runs many at a time."""
@@ -99,7 +104,7 @@ class Host:
         for line in waiting:
             scorer.score(line)
             self.log.append("scored", **scorer.outcome(line))
-            self.publish_receipts()
+            self.publish_receipts(line["entry"])
         return len(waiting)
 
     def judge(self, entry: str, verdict: str, reason: str, solution: str | None) -> Document:
@@ -130,10 +135,11 @@ class Host:
             _renew(self.place.public / name, content)
         _renew(self.place.public / SIGNED, self.key.signed(signed))
 
-    def publish_receipts(self) -> None:
+    def publish_receipts(self, entry: str | None = None) -> None:
         """A receipt is a promise: the private folder knows the end of the log before it is given."""
         _remember(self.place)
-        for name, document in receipt_files(self.manifest, self.log.lines).items():
+        lines = [line for line in self.log.lines if entry is None or line.get("entry") == entry]
+        for name, document in receipt_files(self.manifest, lines).items():
             _renew(self.place.public / name, self.key.signed(document))
 
     def _publish_entries(self) -> None:

@@ -9,7 +9,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -35,6 +35,8 @@ class Arrival:
     status: os.stat_result | None
     """What was seen; None for a file that can't be looked at."""
     problem: str | None = None
+    has_folder: bool = False
+    """A file beside a folder of its participant's name."""
 
     @property
     def name(self) -> str:
@@ -51,6 +53,10 @@ class Arrival:
     @property
     def participant(self) -> str:
         return owner_of("/".join(map(visible, self.place)))[:LONGEST_NAME]
+
+    @property
+    def is_folder(self) -> bool:
+        return self.status is not None and stat.S_ISDIR(self.status.st_mode)
 
     @property
     def is_sealed(self) -> bool:
@@ -88,7 +94,8 @@ def visible(name: str) -> str:
 def arrivals(inbox: Path, received: Literal["host", "file"] = "file") -> list[Arrival]:
     """The files of an inbox, oldest first. Hidden ones are uploads that are not finished.
 
-    By the host's clock the order is that of ctime, which nobody can set: a copy with an older date stays a copy.
+    By the host's clock the order is that of ctime, which nobody can set back. Others can move it forward, by a link to
+    the file, so it says nothing about who was first.
     """
     try:
         with _opened(inbox.resolve()) as handle:
@@ -118,14 +125,14 @@ def _names(handle: int) -> list[str]:
 
 
 def _found(inbox: Path, handle: int) -> Iterator[Arrival]:
-    for name in _names(handle):
-        arrival = _looked_at(inbox, handle, (name,))
-        if arrival is None:
-            continue
-        if arrival.status and stat.S_ISDIR(arrival.status.st_mode):
-            yield from _of_folder(arrival, handle)
-        elif name.endswith((SEALED, SOURCE)):
-            yield arrival
+    looked_at = [_looked_at(inbox, handle, (name,)) for name in _names(handle)]
+    found = [arrival for arrival in looked_at if arrival is not None]
+    folders = {arrival.place[0]: arrival for arrival in found if arrival.is_folder}
+    for folder in folders.values():
+        yield from _of_folder(folder, handle)
+    for arrival in found:
+        if not arrival.is_folder and arrival.place[0].endswith((SEALED, SOURCE)):
+            yield replace(arrival, has_folder=arrival.participant in folders)
 
 
 def _of_folder(folder: Arrival, parent: int) -> Iterator[Arrival]:
@@ -159,7 +166,7 @@ def read_arrival(arrival: Arrival, most: int) -> bytes | str:
     if arrival.problem is not None or arrival.status is None:
         return arrival.problem or NO_FILE
     if not stat.S_ISREG(arrival.status.st_mode):
-        return "it is a folder, and not a file" if stat.S_ISDIR(arrival.status.st_mode) else NO_FILE
+        return "it is a folder, and not a file" if arrival.is_folder else NO_FILE
     if arrival.size > most:
         return "it is too large"
     try:

@@ -8,23 +8,20 @@ its bytes, so a host that was killed does not take it twice.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
-from whest.contest.inbox import NO_FILE, PARTICIPANT, Arrival
+from whest.contest.inbox import Arrival
 from whest.contest.keys import Document, sha256
-from whest.contest.rules import Contest, purpose_of, read_moment
-from whest.files import SEALED
+from whest.contest.rules import Contest, purpose_of
 from whest.notation import printable
+from whest.sealed.carried import carried_by
 from whest.sealed.container import SealedFileError
 from whest.sealed.sealed import Sealed, read_sealed
 
 LONGEST_WORDS = 4000
 """Of a description, in bytes of the log: an emoji takes twelve."""
-MOST_REFUSED = 100
-"""Lines of refused files that a participant gets. One more says that there are no further ones."""
 
 
 def received_fields(
@@ -32,7 +29,8 @@ def received_fields(
 ) -> Document:
     """What the log says about an arrival: the facts that a decision needs, and what its author says.
 
-    `content` is why there is none for a file that can't be read. `now` is the log's clock, which never goes back.
+    `content` is why there is none for a file that can't be read. `now` is when the host saw it, by
+    the log's clock, which never goes back.
     """
     is_read = isinstance(content, bytes)
     fields: Document = {
@@ -97,66 +95,9 @@ def misfit(sealed: Sealed, contest: Contest, rules: Mapping[str, Any]) -> str | 
         if not fits:
             continue
         message, arrays = sealed.programs(entry)
-        carried = sum(array.nbytes for array in arrays) + sum(scalar_sizes(message))
+        carried = carried_by(message, arrays).n_bytes
         if carried > contest.limit_constants:
             return f"it carries {carried:,} bytes of constants, at most {contest.limit_constants:,} are allowed"
         return None
     there = "; ".join(str(entry.purpose) for entry in sealed.header.entries[:4])
     return f"it was sealed for {there}, and the contest is {wanted or task}"
-
-
-def scalar_sizes(message: Any) -> Iterator[int]:
-    """The bytes of each number that stands in an equation: many of them are a table, too."""
-    waiting = [message]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if set(value) == {"scalar"}:
-                number = value["scalar"]
-                yield max(8, number.bit_length() // 8) if isinstance(number, int) else 8
-            elif set(value) == {"complex"}:
-                yield 16
-            waiting.extend(each for each in value.values() if isinstance(each, dict | list))
-        elif isinstance(value, list):
-            waiting.extend(each for each in value if isinstance(each, dict | list))
-
-
-def whose(line: Mapping[str, Any]) -> str:
-    """Who a line counts for: eve, Eve and EVE are one, and so are all names that are none."""
-    return _folded(line["participant"])
-
-
-@cache
-def _folded(name: str) -> str:
-    return name.casefold() if PARTICIPANT.fullmatch(name) else ""
-
-
-def n_refused(facts: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]]) -> int:
-    sender = whose(facts)
-    return sum(line["refused"] is not None and whose(line) == sender for line in earlier)
-
-
-def refusal(facts: Mapping[str, Any], earlier: Sequence[Mapping[str, Any]], contest: Contest) -> str | None:
-    """Why an arrival is refused; None for an entry that is scored. It follows from the log alone."""
-    if n_refused(facts, earlier) >= MOST_REFUSED:
-        return f"{MOST_REFUSED} files of this sender were refused: no more are taken, and further ones get no line"
-    if not PARTICIPANT.fullmatch(facts["participant"]):
-        return "its participant's name has other characters than letters, digits and _ @ + -"
-    if contest.deadline is not None and read_moment(facts["received_at"]) > contest.deadline:
-        return f"late: received {facts['received_at']}, after the deadline"
-    if facts["n_bytes"] > contest.limit_bytes:
-        return f"it has {facts['n_bytes']:,} bytes, at most {contest.limit_bytes:,} are allowed"
-    if facts["file_sha256"] is None:
-        return str(facts["damage"] or NO_FILE)
-    if facts["damage"] is not None:
-        return str(facts["damage"])
-    if contest.sealed_only and not facts["file"].endswith(SEALED):
-        return "it is no sealed program, and this contest takes no others"
-    taken = [line for line in earlier if line["refused"] is None]
-    same = next((line for line in taken if line["file_sha256"] == facts["file_sha256"]), None)
-    if same is not None:
-        return f"it has the same bytes as entry {same['entry']} of {same['participant']}"
-    own = sum(whose(line) == whose(facts) for line in taken)
-    if own >= contest.entries_per_participant:
-        return f"{facts['participant']} has {own} entries, at most {contest.entries_per_participant} are allowed"
-    return None

@@ -6,6 +6,7 @@ A signature covers the canonical bytes of a document without its field `signatur
 import hashlib
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -74,12 +75,17 @@ def read_secret(path: Path) -> bytes:
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise ConfigError(f"{path} can be read by others: chmod 600 {path}, and if they did read it, start anew")
     try:
-        secret = bytes.fromhex(path.read_text().strip())
+        text = path.read_text().removesuffix("\n")
     except ValueError:
-        secret = b""
-    if len(secret) != 32:
+        text = ""
+    if not is_hex(text, 32):
         raise ConfigError(f"{path} does not hold 32 bytes in hex: bring back the file that the contest was opened with")
-    return secret
+    return bytes.fromhex(text)
+
+
+def is_hex(text: Any, n_bytes: int) -> bool:
+    """Whether it is the one way to write so many bytes: `bytes.fromhex` takes capitals and spaces, too."""
+    return isinstance(text, str) and re.fullmatch(f"[0-9a-f]{{{2 * n_bytes}}}", text) is not None
 
 
 def is_signed(document: Mapping[str, Any], public: str) -> bool:
@@ -89,10 +95,13 @@ def is_signed(document: Mapping[str, Any], public: str) -> bool:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     body = {name: value for name, value in document.items() if name != SIGNATURE}
+    signature = document.get(SIGNATURE)
+    if not isinstance(signature, str) or not is_hex(signature, 64) or not is_hex(public, 32):
+        return False
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(str(document[SIGNATURE])), canonical(body))
-    except (InvalidSignature, KeyError, ValueError, TypeError):
+        key.verify(bytes.fromhex(signature), canonical(body))
+    except (InvalidSignature, ValueError, TypeError):
         return False
     return True
 

@@ -47,7 +47,7 @@ class Contest:
     entries_per_participant: Count
     limit_bytes: Bytes
     limit_constants: Bytes
-    """Of a sealed program: the bytes of all arrays that it carries for one shape."""
+    """Of a sealed program: the bytes that it carries for one shape (`whest.sealed.carried`)."""
     n_mlps: Annotated[int, Field(ge=2, le=10_000)] | None
     """Whitebox: the MLPs of a row."""
     n_seeds: Annotated[int, Field(ge=1, le=100)]
@@ -58,6 +58,8 @@ class Contest:
     """Of an entry's worker."""
     descriptions: bool
     """Whether the board shows what every entry's author says about it."""
+    participants: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=10_000)] | None = None
+    """Who may take part, by the exact names; None for everybody."""
 
 
 def read_contest(config: Mapping[str, Any]) -> Contest:

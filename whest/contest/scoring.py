@@ -17,6 +17,7 @@ from whest.document import REPORT
 from whest.errors import JobFailedError, UnprotectedError, WhestError
 from whest.files import SEALED, read_bounded
 from whest.notation import printable
+from whest.report import SEE_REPORT
 from whest.tracking.recorded import LARGEST_REPORT, read_report
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class Scorer:
             return _short(f"it can't be run ({type(error).__name__}: {error})")
         if report.meta.status == "interrupted":
             raise KeyboardInterrupt
-        return None if report.problem is None else _short(report.problem)
+        return None if report.problem is None else _short(told_reason(report.problem, report.document["results"]))
 
     @contextmanager
     def _file(self, line: Mapping[str, Any]) -> "Iterator[Path]":
@@ -109,6 +110,16 @@ class Scorer:
                 return {"entry": line["entry"], "failed": ended["failed"], "runs": []}
             runs.append(run_facts(folder / REPORT, number) | {"report_sha256": ended["report"]})
         return {"entry": line["entry"], "failed": None, "runs": runs}
+
+
+def told_reason(problem: str, results: Mapping[str, Any]) -> str:
+    """Why a run failed, in a line of its own: the report of an entry that failed is not published."""
+    rows = [row for row in (results.get("per_mlp") or results.get("per_case") or ()) if row.get("error_code")]
+    said = results.get("failure")
+    if not said and rows:
+        first = (str(rows[0]["error"]["message"]).splitlines() or [""])[0]
+        said = f"{rows[0]['error_code']}: {first}"
+    return problem.replace(SEE_REPORT, str(said)) if said else problem
 
 
 def run_facts(report: Path, number: int) -> Document:

@@ -40,6 +40,12 @@ def place_of(public: Path, private: Path | None) -> Place:
     return Place(public, chosen)
 
 
+def stray_names(public: Path) -> list[str]:
+    """What lies in a published folder and is no part of a contest. No signature covers it."""
+    known = {MANIFEST, LOG, HEAD, SIGNED, *BOARD, RECEIPTS, ENTRIES, REPORTS}
+    return sorted(path.name for path in public.iterdir() if path.name not in known)
+
+
 def entry_name(number: int) -> str:
     """How an entry is called in file names, on the board and in commands."""
     return f"{number:06d}"

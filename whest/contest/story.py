@@ -8,7 +8,7 @@ from typing import Any, get_args
 from whest.boards.verdicts import Ruling
 from whest.contest.inbox import owner_of
 from whest.contest.intake import file_date
-from whest.contest.keys import Document
+from whest.contest.keys import Document, is_hex
 from whest.contest.log import OWN, shown_line
 from whest.contest.published import Found, Problem, Published
 from whest.contest.rules import RULES, Contest, contest_of, read_moment
@@ -37,6 +37,8 @@ class Story:
     is_closed: bool = False
     taken: set[str] = field(default_factory=set)
     scored: set[str] = field(default_factory=set)
+    scan: datetime | None = None
+    """When the host saw the files whose lines come one after the other here."""
 
     def wrong(self, line: Document) -> str | None:
         """Why this line can't come next; None if it can, and it then has."""
@@ -55,12 +57,13 @@ class Story:
         before, self.at = self.at, at
         if kind == "received":
             return self._received(line, at, before)
+        self.scan = None
         if kind == "scored":
             return self._scored(line)
         if kind == "verdict":
             return self._verdict(line)
         if kind == "closed":
-            return self._closed()
+            return self._closed(line)
         return None
 
     def _received(self, line: Document, at: datetime, before: datetime | None) -> str | None:
@@ -77,8 +80,9 @@ class Story:
             return None
         if self.contest.received == "file" and not is_ahead(line["mtime_ns"], received):
             return f"it was received at {line['received_at']}, and its file has another date ({line['mtime_ns']} ns)"
-        # the host's clock is read after the line before was written
-        if before is not None and received < before:
+        # the host's clock is read once per scan, after the last line of the scan before was written
+        is_same_scan, self.scan = received == self.scan, received
+        if self.contest.received == "host" and not is_same_scan and before is not None and received < before:
             return f"it was received at {line['received_at']}, before the line before it was written"
         return None
 
@@ -104,8 +108,10 @@ class Story:
             return "it is no verdict with a reason"
         return None
 
-    def _closed(self) -> str | None:
+    def _closed(self, line: Document) -> str | None:
         self.is_closed = True
+        if not is_hex(line["secret"], 32):
+            return "its secret is not 32 bytes in hex, written in small letters and without spaces"
         missing = sorted(self.taken - self.scored)
         return f"entry {missing[0]} was taken, and never scored" if missing else None
 

@@ -10,18 +10,20 @@ from typing import Any
 
 from whest import __version__
 from whest.contest.board import board_files, of_kind
-from whest.contest.intake import look_into, refusal
+from whest.contest.intake import look_into
 from whest.contest.keys import SIGNATURE, fingerprint, is_signed, sha256
+from whest.contest.ledger import Ledger
 from whest.contest.log import DamagedError, read_head, read_signed, refuse_lost, shown_line
 from whest.contest.published import Found, Problem, Published, content_of, open_published, strangers
 from whest.contest.receipts import check_receipt, check_receipts
 from whest.contest.rules import commitment_to, contest_of, derived_seed
 from whest.contest.scoring import FACTS, entry_path, run_facts, run_id
-from whest.contest.storage import BOARD, ENTRIES, HEAD, LOG, MANIFEST, RECEIPTS, REPORTS, SIGNED
+from whest.contest.storage import BOARD, ENTRIES, HEAD, LOG, MANIFEST, RECEIPTS, REPORTS, SIGNED, stray_names
 from whest.contest.story import check_story
 from whest.contest.terms import unkept_term
 from whest.errors import WhestError
 from whest.files import LARGEST_SEALED, SEALED, read_bounded
+from whest.notation import printable
 from whest.tracking.recorded import LARGEST_REPORT, read_report
 
 PAGE = "board.html"
@@ -139,7 +141,8 @@ def is_same_version(published: Published) -> bool:
 
 def warnings(published: Published) -> list[str]:
     """What could not be checked, and is no fault."""
-    told = []
+    names = [printable(name)[:100] for name in stray_names(published.folder)[:20]]
+    told = [f"{name}: it is no file of a contest, and nobody signed it" for name in names]
     if not is_same_version(published):
         version = str(published.manifest["versions"])[:100]
         told = [f"the contest was opened by {version}, and this is whest {__version__}"]
@@ -167,10 +170,10 @@ def check_tracks(published: Published) -> Found:
 
 def check_decisions(published: Published) -> Found:
     """Late, too large, the same bytes, too many: whether each entry was rightly taken or refused."""
-    contest = contest_of(published.manifest)
-    received = of_kind(published.lines, "received")
-    for place, line in enumerate(received):
-        due = refusal(line, received[:place], contest)
+    ledger = Ledger(contest_of(published.manifest))
+    for line in of_kind(published.lines, "received"):
+        due = ledger.refusal(line)
+        ledger.add(line)
         if due != line["refused"]:
             said = f"entry {line['entry']} was {_taken(line['refused'])}, the rules say {_taken(due)}"
             yield Problem(shown_line(line["n"]), said)

@@ -83,15 +83,16 @@ class Channel(Pipe):
 def read_frame(header: Any, bounds: Bounds) -> tuple[Message, list[tuple[np.dtype, tuple[int, ...]]]]:
     try:
         message, entries = header["message"], header["arrays"]
-        if not isinstance(message, dict) or not isinstance(entries, list) or len(entries) > bounds.arrays:
-            raise ValueError("a message is an object with a list of arrays")
-        return message, [_read_shape(entry) for entry in entries]
-    except Exception as error:
-        raise RefusedError(f"a message could not be read ({type(error).__name__})") from None
+    except (KeyError, TypeError, IndexError):
+        raise RefusedError("a message is an object with the fields message and arrays") from None
+    if not isinstance(message, dict) or not isinstance(entries, list) or len(entries) > bounds.arrays:
+        raise RefusedError(f"a message is an object, with a list of at most {bounds.arrays:,} arrays")
+    return message, [_read_shape(entry) for entry in entries]
 
 
 def _read_shape(entry: Any) -> tuple[np.dtype, tuple[int, ...]]:
-    name, shape = entry
-    if not all(type(n) is int and 0 <= n < 2**40 for n in shape) or len(shape) > MOST_DIMENSIONS:
-        raise ValueError("a shape must be whole numbers")
-    return DTYPES[name], tuple(shape)
+    match entry:
+        case [str() as name, [*shape]] if name in DTYPES and len(shape) <= MOST_DIMENSIONS:
+            if all(type(n) is int and 0 <= n < 2**40 for n in shape):
+                return DTYPES[name], tuple(shape)
+    raise RefusedError(f"an array is a kind of numbers and a shape of whole numbers, and not {str(entry)[:60]}")

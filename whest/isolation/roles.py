@@ -53,6 +53,8 @@ def evaluator(start: Message) -> Role:
         nonlocal program
         if message["do"] == "load":
             function = read_program(message["program"], arrays)
+            if not message["program"]["program"]["outputs"]:
+                return {"failure": asdict(Failure("UNMETERABLE", "the program has no output: it returns nothing"))}, []
             compiled = compile_program(lambda *args: function(*args)[0], context)
             if isinstance(compiled, Failure):
                 return {"failure": asdict(compiled)}, []

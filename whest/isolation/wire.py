@@ -10,6 +10,7 @@ import os
 import select
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -146,21 +147,37 @@ def frame(header: Any) -> bytes:
     return LENGTH.pack(len(text)) + text
 
 
-def parse_header(data: bytearray, bounds: Bounds) -> Any:
-    """The header's JSON, if it is plain, small and shallow enough."""
+def parse_header(data: bytearray, bounds: Bounds, is_strict: bool = False) -> Any:
+    """The header's JSON, if it is plain, small and shallow enough. If strict, no name stands twice in an object."""
     n_values = 1 + sum(data.count(mark) for mark in (b",", b":", b"[", b"{"))
     if n_values > bounds.values:
         raise RefusedError(f"a message of {n_values} values is more than is allowed ({bounds.values})")
     if not data.isascii():
         raise RefusedError("a message that isn't plain ASCII")
     try:
-        header = json.loads(data.decode("ascii"))
+        header = json.loads(data.decode("ascii"), object_pairs_hook=_once if is_strict else None)
         if b"\\ud" in data.lower():  # half a character would break the program that prints it
             header = json.loads(json.dumps(header, ensure_ascii=False).encode(errors="replace"))
-    except (Exception, RecursionError) as error:
+    except RefusedError:
+        raise
+    except RecursionError:
+        raise RefusedError(f"a message nested more than {bounds.depth} deep") from None
+    except json.JSONDecodeError as error:
+        raise RefusedError(f"a message that is no JSON ({error.msg} at character {error.pos:,})") from None
+    except ValueError:
+        raise RefusedError("a message with a number that is too long to be read") from None
+    except Exception as error:
         raise RefusedError(f"a message could not be read ({type(error).__name__})") from None
     check_header(header, bounds)
     return header
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
+        raise RefusedError(f"a message with the name {twice[:60]!r} twice in one object")
+    return fields
 
 
 def check_header(header: Any, bounds: Bounds) -> None:

@@ -151,7 +151,7 @@ def read_file(content: bytes) -> tuple[Header, tuple[memoryview, ...]]:
 
 def _read_header(text: bytearray) -> Header:
     try:
-        fields = parse_header(text, HEADER)
+        fields = parse_header(text, HEADER, is_strict=True)
     except RefusedError as error:
         raise SealedFileError(f"its header can't be read: {error}") from None
     found = fields.get("format") if isinstance(fields, dict) else None
@@ -164,6 +164,10 @@ def _read_header(text: bytearray) -> Header:
     for entry in header.entries:
         if entry.document >= len(header.parts) or entry.arrays >= len(header.parts):
             raise SealedFileError("its header names a part that isn't there")
+    purposes = [entry.purpose for entry in header.entries]
+    for place, purpose in enumerate(purposes):
+        if purpose in purposes[:place]:
+            raise SealedFileError(f"it has two entries for {purpose}: only one can count")
     return header
 
 

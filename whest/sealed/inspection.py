@@ -26,6 +26,7 @@ from whest.isolation.messages import WorkerFailedError, read_cost
 from whest.isolation.process import Worker
 from whest.limits import WorkerLimits
 from whest.notation import printable
+from whest.sealed.carried import Carried, carried_by
 from whest.sealed.container import Entry
 from whest.sealed.programs import named_programs
 from whest.sealed.purpose import Purpose
@@ -34,7 +35,7 @@ from whest.sealed.sealed import Programs, Sealed
 ANSWERS = 4
 """Constants that could hold so many answers are worth a look."""
 RULES = {
-    "luggage": f"its constants hold {ANSWERS} answers or more under gzip",
+    "luggage": f"its constants hold {ANSWERS} answers or more under gzip, lone numbers included",
     "lookup": "it reads a constant of at least one answer's size at a place that the weights decide",
     "choice": "it takes or leaves a constant of at least one answer's size as the weights decide",
     "blind": "its answer does not depend on the weights",
@@ -90,6 +91,8 @@ class Inspected:
     programs: Sequence[Listed]
     constants: Sequence[Constant]
     suspicions: Sequence[Suspicion]
+    carried: Carried
+    """What a contest counts."""
 
     @property
     def claims_hold(self) -> bool:
@@ -129,7 +132,9 @@ def inspect_programs(entry: Entry, programs: Programs) -> Inspected:
         if array.size > 1
     ]
     constants.sort(key=lambda constant: -constant.n_bytes)
-    return Inspected(entry, listed, constants, suspicions_of(entry.purpose, listed, constants))
+    carried = carried_by(message, arrays)
+    suspicions = suspicions_of(entry.purpose, listed, constants, carried.numbers)
+    return Inspected(entry, listed, constants, suspicions, carried)
 
 
 def constant_of(program: str, array: np.ndarray) -> Constant:
@@ -175,12 +180,14 @@ def read_listed(name: str, replies: Any) -> Listed:
         raise JobFailedError(f"the worker that lists {name} gave no listing ({type(error).__name__})") from None
 
 
-def suspicions_of(purpose: Purpose, listed: Sequence[Listed], constants: Sequence[Constant]) -> list[Suspicion]:
+def suspicions_of(
+    purpose: Purpose, listed: Sequence[Listed], constants: Sequence[Constant], number_bytes: int = 0
+) -> list[Suspicion]:
     """The rules that a white-box program trips; a learner's constants are limited instead (docs/learners.md)."""
     if purpose.task != "whitebox":
         return []
     answer = (purpose.width or 0) * (purpose.depth or 0)
-    packed = sum(constant.packed_bytes for constant in constants)
+    packed = sum(constant.packed_bytes for constant in constants) + number_bytes
     found = []
     if packed >= ANSWERS * 4 * answer:
         held = f"{packed:,} bytes of constants under deflate, an answer has {4 * answer:,}"

@@ -10,6 +10,7 @@ from whest.sealed.inspection import RULES, Inspected, Listed
 from whest.sealed.sealed import Sealed
 from whest.sealed.text import (
     COLUMNS,
+    carried_text,
     cells,
     claim,
     constants_text,
@@ -56,6 +57,7 @@ def _entry(each: Inspected) -> Section:
         Text(claim(each), tone="plain" if each.claims_hold else "bad"),
         Facts(list(RULES.items()), "the rules"),
         Text(f"Constants: {constants_text(each.constants)}."),
+        Text(f"Carried: {carried_text(each.carried)}."),
     ]
     if each.constants:
         rows = [

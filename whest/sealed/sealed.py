@@ -69,7 +69,7 @@ class Sealed:
         text = bytearray(self._part(entry.document))
         content = self._part(entry.arrays)
         try:
-            message, shapes = read_frame(parse_header(text, PROGRAM), PROGRAM)
+            message, shapes = read_frame(parse_header(text, PROGRAM, is_strict=True), PROGRAM)
         except RefusedError as error:
             raise SealedFileError(f"its programs can't be read: {error}") from None
         sizes = [dtype.itemsize * math.prod(shape) for dtype, shape in shapes]

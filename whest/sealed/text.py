@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from whest.cost import cost_text
 from whest.isolation.listing import Row
 from whest.notation import count, printable, text_table
+from whest.sealed.carried import Carried
 from whest.sealed.container import Header
 from whest.sealed.inspection import RULES, Constant, Inspected, Listed
 from whest.sealed.sealed import Sealed
@@ -50,6 +51,7 @@ def _entry_lines(each: Inspected, most_rows: int | None) -> Iterator[str]:
     yield f"{'constants':<12} {constants_text(each.constants)}"
     for constant in each.constants[:MOST_CONSTANTS]:
         yield f"{'':<12} {constant_text(constant)}"
+    yield f"{'carried':<12} {carried_text(each.carried)}"
     if each.entry.recipe is not None:
         yield f"{'recipe':<12} {', '.join(f'{key}={value}' for key, value in each.entry.recipe.items())}"
     for program in each.programs:
@@ -79,6 +81,12 @@ def constants_text(constants: Sequence[Constant]) -> str:
         return "none beyond lone numbers"
     whole, packed = sum(c.n_bytes for c in constants), sum(c.packed_bytes for c in constants)
     return f"{count(len(constants), 'array')}, {size_text(whole)}, {size_text(packed)} under deflate"
+
+
+def carried_text(carried: Carried) -> str:
+    """The count that `contest.limit_constants` limits."""
+    kinds = f"arrays {carried.arrays:,}, lone numbers {carried.numbers:,}, shapes and places {carried.structure:,}"
+    return f"{count(carried.n_bytes, 'byte')} as a contest counts them: {kinds}"
 
 
 def constant_text(constant: Constant) -> str:
