@@ -10,7 +10,7 @@ from jax import lax
 import whest
 from tests.support.contests import RULES, SHAPE
 from tests.support.estimators import make
-from tests.support.sealing import context_of, parts_of, seal_estimator, seal_function, seal_learner
+from tests.support.sealing import LEARNERS, context_of, parts_of, seal_estimator, seal_function, seal_learner
 from whest.contest.intake import look_into
 from whest.contest.rules import read_contest, rules_of
 from whest.isolation.vocabulary import OPERATIONS
@@ -98,4 +98,10 @@ def test_a_document_of_another_form_stops_nothing(odd: Any) -> None:
 def test_an_honest_program_has_little_beside_its_arrays() -> None:
     told = carried_by(*parts_of(seal_estimator("cov_prop", context_of(*SHAPE)))[1:])
     assert told.numbers + told.structure < 1000
-    assert carried_by(*parts_of(seal_learner(make("byte_mlp")))[1:]).n_bytes < 76_000 / 16
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+def test_an_honest_learner_is_far_from_the_limit_of_its_contests(name: str) -> None:
+    limit = whest.compose("job=host", "contest=prism")["contest"]["limit_constants"]
+    assert carried_by(*parts_of(seal_learner(make(name)))[1:]).n_bytes < limit / 16
