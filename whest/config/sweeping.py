@@ -1,7 +1,7 @@
 """The configs of a sweep's jobs, composed once per choice of groups.
 
 Hydra composes each job twice, 80 ms of CPU time each: it reads all files again, though most jobs differ only in values,
-which it sets at the very end. Here the composed config is kept, and a job gets a copy with its own values (2 ms).
+which it sets at the very end. Here the composed config is kept, and a job gets a copy with its own values (3 ms).
 """
 
 import copy
