@@ -6,11 +6,11 @@
     python benchmarks/truth.py 64x4 --mlps 2 --scale 1e-3 --no-peer    # does it run?
     python benchmarks/truth.py growth                # seconds and memory from 1e6 to 1e8 samples
 
-A sampler is timed after its first block, so compiling is not timed. Its time to a standard error of 1e-4 (root mean
-square over the final layer) is variance per sample / 1e-8 / samples per second. The ratio to the peer is taken per MLP;
-its error bar is the standard error over MLPs. `×N` is N processes with one thread each, as `job=bake` draws. A design's
-variance per sample falls when replicates grow. At a width of 1024 the run is too short for whole designs, so the figure
-is an upper bound.
+A sampler is timed after its first whole replicate, so compiling is not timed (the blocks of a large replicate are
+several programs). Its time to a standard error of 1e-4 (root mean square over the final layer) is variance per sample
+/ 1e-8 / samples per second. The ratio to the peer is taken per MLP; its error bar is the standard error over MLPs. `×N`
+is N processes with one thread each, as `job=bake` draws. A design's variance per sample falls when replicates grow. At
+a width of 1024 the run is too short for whole designs, so the figure is an upper bound.
 """
 
 import argparse
@@ -24,7 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -45,7 +45,7 @@ from whest.truth.truth import TruthSampler
 SHAPES = ("256x8", "256x32", "1024x16")
 SEED, N_MLPS = 2026, 4
 FLOPS = {"fast": 4e12, "mixed": 4e12, "plain": 1e12, "numpy": 5e11, "peer": 5e11}
-"""FLOPs per timing: a few seconds to half a minute each, long enough for stable figures on a shared machine."""
+"""FLOPs per timing: a few seconds to half a minute each, long enough for stable figures."""
 SAVED_LAYERS = {"fast": 1.5, "mixed": 1.5}
 """The matmuls that a sampler saves, in layers. Mixed makes cheaper ones, and one in 16 twice: it can exceed 100 %."""
 AIM = 1e-4
@@ -76,7 +76,7 @@ width, depth, seed, place, n_samples = map(int, sys.argv[2:])
 dataset = FreshDataset(width=width, depth=depth, seed=seed, n_mlps=place + 1).load()
 sampler = {"fast": FastTruth, "mixed": MixedTruth}[sys.argv[1]](n_samples)
 stream = sampler.stream(dataset.mlp(dataset.rows[place]))
-first = next(stream)
+first = next(running for running in stream if not running.n_bases_begun)
 print("compiled", flush=True)
 sys.stdin.readline()
 started = time.perf_counter()
@@ -125,7 +125,7 @@ def matmul_flops_per_s(width: int) -> float:
 
 def time_ours(sampler: TruthSampler, mlp: MLP) -> Timing:
     stream = sampler.stream(mlp)
-    first = next(stream)
+    first = next(running for running in stream if not getattr(running, "n_bases_begun", 0))
     started = time.perf_counter()
     rest = list(deque(stream, maxlen=1))
     if not rest:  # a single block, at tiny sizes: once more, now that it is compiled
@@ -174,9 +174,9 @@ def contestants(shape: tuple[int, int], scale: float, with_peer: bool) -> dict[s
     cores, folder = usable_cores(), Path(mkdtemp(prefix="whest-truth-"))
     runs: dict[str, Run] = {
         "fast": lambda mlp, place: time_ours(FastTruth(n["fast"]), mlp),
-        f"fast ×{cores}": lambda mlp, place: time_crew("fast", shape, place, n["fast"] // cores, cores),
+        f"fast ×{cores}": lambda mlp, place: time_crew("fast", shape, place, n["fast"], cores),
         "mixed": lambda mlp, place: time_ours(MixedTruth(n["mixed"]), mlp),
-        f"mixed ×{cores}": lambda mlp, place: time_crew("mixed", shape, place, n["mixed"] // cores, cores),
+        f"mixed ×{cores}": lambda mlp, place: time_crew("mixed", shape, place, n["mixed"], cores),
         "plain": lambda mlp, place: time_ours(PlainTruth(n["plain"]), mlp),
         "numpy": lambda mlp, place: time_ours(ReferenceTruth(n["numpy"]), mlp),
     }
@@ -203,9 +203,6 @@ def compare(name: str, n_mlps: int, scale: float, with_peer: bool) -> None:
         for sampler, run in runs.items():
             timings[sampler].append(run(mlp, place))
             print(f"{name} {place + 1}/{n_mlps} {mlp.name} {sampler}", file=sys.stderr, flush=True)
-    for sampler in (sampler for sampler in runs if "×" in sampler):  # a whole draw's variance: theirs is a share's
-        whole = timings[sampler.split()[0]]
-        timings[sampler] = [replace(one, variance=of.variance) for one, of in zip(timings[sampler], whole, strict=True)]
     peak = max(peaks)
     for sampler, found in timings.items():
         rate = statistics.median(timing.samples_per_s for timing in found)
