@@ -1,15 +1,21 @@
 """The speed of truth: our samplers, WhestBench's ("peer"), plain NumPy and a matmul alone, in one run on the same MLPs.
 
-    python benchmarks/truth.py              # prints Markdown; about ten minutes on two quiet cores
-    python benchmarks/truth.py 256x8        # one shape
-    python benchmarks/truth.py growth       # seconds and memory from 1e6 to 1e8 samples
+    make peer                                        # once: the peer goes to outputs/peer
+    python benchmarks/truth.py                       # prints Markdown; about 25 minutes on two quiet cores
+    python benchmarks/truth.py 256x8 --mlps 6        # one shape, more MLPs
+    python benchmarks/truth.py 64x4 --mlps 2 --scale 1e-3 --no-peer    # does it run?
+    python benchmarks/truth.py growth                # seconds and memory from 1e6 to 1e8 samples
 
-A sampler is timed after its first block, so compiling is not timed. Its time to a standard error of 1e-4 (root mean
-square over the final layer) is variance per sample / 1e-8 / samples per second. A design's variance per sample falls
-when replicates grow. At a width of 1024 the run is too short for whole designs, so the figure is an upper bound.
+A sampler is timed after its first whole replicate, so compiling is not timed (the blocks of a large replicate are
+several programs). Its time to a standard error of 1e-4 (root mean square over the final layer) is variance per sample
+/ 1e-8 / samples per second. The ratio to the peer is taken per MLP; its error bar is the standard error over MLPs. `×N`
+is N processes with one thread each, as `job=bake` draws. A design's variance per sample falls when replicates grow. At
+a width of 1024 the run is too short for whole designs, so the figure is an upper bound.
 """
 
+import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -17,6 +23,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
@@ -28,17 +35,19 @@ from peer import peer_bin
 
 from whest.dataset.sources import FreshDataset
 from whest.mlp import MLP
+from whest.truth.crew import usable_cores
 from whest.truth.fast import FastTruth
+from whest.truth.mixed import MixedTruth
 from whest.truth.plain import PlainTruth
 from whest.truth.reference import ReferenceTruth
 from whest.truth.truth import TruthSampler
 
-SHAPES = {"256x8": (256, 8), "256x32": (256, 32), "1024x16": (1024, 16)}
-SEED, N_MLPS, REPEATS = 2026, 2, 2
-FLOPS = {"fast": 4e12, "plain": 1e12, "numpy": 5e11, "peer": 5e11}
-"""FLOPs per timing: a few seconds to half a minute each, long enough for stable figures on a shared machine."""
-SAVED_LAYERS = {"fast": 1.5}
-"""The matmuls that a sampler saves, in layers."""
+SHAPES = ("256x8", "256x32", "1024x16")
+SEED, N_MLPS = 2026, 4
+FLOPS = {"fast": 4e12, "mixed": 4e12, "plain": 1e12, "numpy": 5e11, "peer": 5e11}
+"""FLOPs per timing: a few seconds to half a minute each, long enough for stable figures."""
+SAVED_LAYERS = {"fast": 1.5, "mixed": 1.5}
+"""The matmuls that a sampler saves, in layers. Mixed makes cheaper ones, and one in 16 twice: it can exceed 100 %."""
 AIM = 1e-4
 
 PEER_SCRIPT = """
@@ -55,6 +64,25 @@ with flops.BudgetContext(flop_budget=int(1e18), quiet=True):
     started = time.perf_counter()
     _, _, variance = sample_layer_statistics(mlp, n_samples, rng=fnp.random.default_rng(0))
     print(json.dumps([n_samples / (time.perf_counter() - started), variance]))
+"""
+
+SINGLE_SCRIPT = """
+import json, sys, time
+from collections import deque
+from whest.dataset.sources import FreshDataset
+from whest.truth.fast import FastTruth
+from whest.truth.mixed import MixedTruth
+width, depth, seed, place, n_samples = map(int, sys.argv[2:])
+dataset = FreshDataset(width=width, depth=depth, seed=seed, n_mlps=place + 1).load()
+sampler = {"fast": FastTruth, "mixed": MixedTruth}[sys.argv[1]](n_samples)
+stream = sampler.stream(dataset.mlp(dataset.rows[place]))
+first = next(running for running in stream if not running.n_bases_begun)
+print("compiled", flush=True)
+sys.stdin.readline()
+started = time.perf_counter()
+(last,) = deque(stream, maxlen=1)
+elapsed, truth = time.perf_counter() - started, last.truth()
+print(json.dumps([(last.n_samples - first.n_samples) / elapsed, truth.floor_mse * truth.n_samples]))
 """
 
 GROWTH_SCRIPT = """
@@ -86,7 +114,7 @@ def matmul_flops_per_s(width: int) -> float:
     multiply = jax.jit(lambda a, b: jnp.matmul(a, b, precision="highest"))
     for rows in (1024, 2048, 4096, 8192):
         a, b = jnp.ones((rows, width), jnp.float32), jnp.ones((width, width), jnp.float32)
-        times = max(4, int(2e11 / (2 * rows * width**2)) // 10)
+        times = min(2000, max(4, int(2e11 / (2 * rows * width**2)) // 10))
         multiply(a, b).block_until_ready()
         for _ in range(5):
             started = time.perf_counter()
@@ -97,12 +125,36 @@ def matmul_flops_per_s(width: int) -> float:
 
 def time_ours(sampler: TruthSampler, mlp: MLP) -> Timing:
     stream = sampler.stream(mlp)
-    first = next(stream)
+    first = next(running for running in stream if not getattr(running, "n_bases_begun", 0))
     started = time.perf_counter()
-    (last,) = deque(stream, maxlen=1)
-    elapsed = time.perf_counter() - started
+    rest = list(deque(stream, maxlen=1))
+    if not rest:  # a single block, at tiny sizes: once more, now that it is compiled
+        started = time.perf_counter()
+        rest = list(deque(sampler.stream(mlp), maxlen=1))
+    elapsed, last = time.perf_counter() - started, rest[-1]
     truth = last.truth()
-    return Timing((last.n_samples - first.n_samples) / elapsed, truth.floor_mse * truth.n_samples)
+    drawn = last.n_samples - (first.n_samples if last.n_samples > first.n_samples else 0)
+    return Timing(drawn / elapsed, truth.floor_mse * truth.n_samples)
+
+
+def time_crew(name: str, shape: tuple[int, int], place: int, n_samples: int, n_processes: int) -> Timing:
+    """The rates of single-threaded processes that start together, added up."""
+    words = [sys.executable, "-c", SINGLE_SCRIPT, name, *map(str, (*shape, SEED, place, n_samples))]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with ExitStack() as stack:
+        crew: list[subprocess.Popen[str]] = [
+            stack.enter_context(subprocess.Popen(words, env={**os.environ, "NPROC": "1"}, **pipes))  # type: ignore[call-overload]
+            for _ in range(n_processes)
+        ]
+        for process in crew:
+            assert process.stdout is not None
+            process.stdout.readline()
+        for process in crew:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        timings = [Timing(*json.loads(process.communicate()[0].splitlines()[-1])) for process in crew]
+    return Timing(sum(timing.samples_per_s for timing in timings), timings[0].variance)
 
 
 def time_peer(mlp: MLP, n_samples: int, folder: Path) -> Timing:
@@ -112,48 +164,62 @@ def time_peer(mlp: MLP, n_samples: int, folder: Path) -> Timing:
     return Timing(*json.loads(printed.splitlines()[-1]))
 
 
-def contestants(width: int, depth: int, folder: Path) -> dict[str, Callable[[MLP], Timing]]:
-    n = {name: int(flops / (2 * width**2 * depth)) for name, flops in FLOPS.items()}
-    return {
-        "fast": lambda mlp: time_ours(FastTruth(n["fast"]), mlp),
-        "plain": lambda mlp: time_ours(PlainTruth(n["plain"]), mlp),
-        "numpy": lambda mlp: time_ours(ReferenceTruth(n["numpy"]), mlp),
-        "peer": lambda mlp: time_peer(mlp, n["peer"], folder),
+Run = Callable[[MLP, int], Timing]
+"""A timing of one MLP, and of its place in the dataset."""
+
+
+def contestants(shape: tuple[int, int], scale: float, with_peer: bool) -> dict[str, Run]:
+    width, depth = shape
+    n = {name: max(2, int(scale * flops / (2 * width**2 * depth))) for name, flops in FLOPS.items()}
+    cores, folder = usable_cores(), Path(mkdtemp(prefix="whest-truth-"))
+    runs: dict[str, Run] = {
+        "fast": lambda mlp, place: time_ours(FastTruth(n["fast"]), mlp),
+        f"fast ×{cores}": lambda mlp, place: time_crew("fast", shape, place, n["fast"], cores),
+        "mixed": lambda mlp, place: time_ours(MixedTruth(n["mixed"]), mlp),
+        f"mixed ×{cores}": lambda mlp, place: time_crew("mixed", shape, place, n["mixed"], cores),
+        "plain": lambda mlp, place: time_ours(PlainTruth(n["plain"]), mlp),
+        "numpy": lambda mlp, place: time_ours(ReferenceTruth(n["numpy"]), mlp),
     }
+    return runs | ({"peer": lambda mlp, place: time_peer(mlp, n["peer"], folder)} if with_peer else {})
 
 
-def compare(shape: str) -> None:
-    width, depth = SHAPES[shape]
-    dataset = FreshDataset(width=width, depth=depth, seed=SEED, n_mlps=N_MLPS).load()
-    mlps = [dataset.mlp(row) for row in dataset.rows]
-    runs = contestants(width, depth, Path(mkdtemp(prefix="whest-truth-")))
-    timings: dict[str, list[Timing]] = {name: [] for name in runs}
-    peak = 0.0
-    for repeat in range(REPEATS):
-        for mlp in mlps:
-            peak = max(peak, matmul_flops_per_s(width))
-            for name, run in runs.items():
-                timings[name].append(run(mlp))
-                print(f"{shape} {repeat + 1}/{REPEATS} {mlp.name} {name}", file=sys.stderr, flush=True)
-    rates = {name: statistics.median(t.samples_per_s for t in found) for name, found in timings.items()}
-    variances = {name: statistics.fmean(t.variance for t in found) for name, found in timings.items()}
-    seconds = {name: variances[name] / AIM**2 / rates[name] for name in runs}
-    for name in runs:
-        executed = rates[name] * 2 * width**2 * (depth - SAVED_LAYERS.get(name, 0))
+def ratio_words(ours: list[Timing], peers: list[Timing]) -> str:
+    """The mean over MLPs of (the peer's seconds / ours) to the same error bar, with its standard error."""
+    pairs = zip(ours, peers, strict=True)
+    ratios = [peer.variance / peer.samples_per_s / (our.variance / our.samples_per_s) for our, peer in pairs]
+    error = statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.nan
+    return f"{statistics.fmean(ratios):.1f} ± {error:.1f}"
+
+
+def compare(name: str, n_mlps: int, scale: float, with_peer: bool) -> None:
+    width, depth = (int(part) for part in name.split("x"))
+    dataset = FreshDataset(width=width, depth=depth, seed=SEED, n_mlps=n_mlps).load()
+    runs = contestants((width, depth), scale, with_peer)
+    timings: dict[str, list[Timing]] = {sampler: [] for sampler in runs}
+    peaks = []
+    for place, row in enumerate(dataset.rows):
+        mlp = dataset.mlp(row)
+        peaks.append(matmul_flops_per_s(width))
+        for sampler, run in runs.items():
+            timings[sampler].append(run(mlp, place))
+            print(f"{name} {place + 1}/{n_mlps} {mlp.name} {sampler}", file=sys.stderr, flush=True)
+    peak = max(peaks)
+    for sampler, found in timings.items():
+        rate = statistics.median(timing.samples_per_s for timing in found)
+        variance = statistics.fmean(timing.variance for timing in found)
+        executed = rate * 2 * width**2 * (depth - SAVED_LAYERS.get(sampler.split()[0], 0))
         cells = [
-            shape,
             name,
-            f"{rates[name]:,.0f}",
+            sampler,
+            f"{rate:,.0f}",
             f"{executed / peak:.0%}",
-            f"{variances[name]:.4f}",
-            f"{seconds[name]:,.0f}",
-            f"{seconds['peer'] / seconds[name]:.1f}x",
+            f"{variance:.4f}",
+            f"{variance / AIM**2 / rate:,.0f}",
+            ratio_words(found, timings["peer"]) if with_peer else "",
         ]
         print(f"| {' | '.join(cells)} |", flush=True)
-    print(
-        f"| {shape} | *matmul alone* | {peak / (2 * width**2 * depth):,.0f} | {peak / 1e9:.0f} GFLOP/s | | | |",
-        flush=True,
-    )
+    alone = f"{peak / (2 * width**2 * depth):,.0f} | {peak / 1e9:.0f} GFLOP/s"
+    print(f"| {name} | *matmul alone* | {alone} | | | |", flush=True)
 
 
 def growth() -> None:
@@ -165,16 +231,21 @@ def growth() -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("asked", nargs="*", default=[*SHAPES, "growth"], help="shapes such as 256x8, or growth")
+    parser.add_argument("--mlps", type=int, default=N_MLPS)
+    parser.add_argument("--scale", type=float, default=1.0, help="times the FLOPs of each timing")
+    parser.add_argument("--no-peer", action="store_true")
+    words = parser.parse_args()
     jax.config.update("jax_default_matmul_precision", "highest")
-    asked = sys.argv[1:] or [*SHAPES, "growth"]
-    print(f"{N_MLPS} MLPs per shape, median of {N_MLPS * REPEATS} timings, {os.cpu_count()} cores\n")
-    shapes = [name for name in asked if name in SHAPES]
+    shapes = [name for name in words.asked if name != "growth"]
     if shapes:
-        print("| shape | sampler | samples/s | of matmul peak | variance per sample | s to SE 1e-4 | vs peer |")
+        print(f"{words.mlps} MLPs per shape, one timing each, the median of their rates; {os.cpu_count()} cores\n")
+        print("| shape | sampler | samples/s | of matmul peak | variance per sample | s to SE 1e-4 | × peer ± SE |")
         print("|---|---|---|---|---|---|---|")
-    for shape in shapes:
-        compare(shape)
-    if "growth" in asked:
+    for name in shapes:
+        compare(name, words.mlps, words.scale, not words.no_peer)
+    if "growth" in words.asked:
         growth()
 
 

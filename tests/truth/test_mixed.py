@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from whest.dataset.sources import FreshDataset
-from whest.mlp import MLP
+from whest.mlp import MLP, SeedProtocol, draw_mlp
 from whest.truth.designs import hadamard, kerdock_signs
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
@@ -104,6 +104,18 @@ def test_a_mixed_stream_goes_on_from_any_of_its_states(monkeypatch):
     for running in whole[-3:-1]:
         *_, last = sampler.stream(mlp, running.state())
         np.testing.assert_array_equal(last.truth().means, whole[-1].truth().means)
+
+
+@pytest.mark.slow
+def test_mixed_agrees_with_the_published_means():
+    """The first final means of a published bake of 1e9 samples, whose variance per sample is ours."""
+    published = [0.013288852758705616, 0.638306200504303, 0.5297008752822876, 0.002453362103551626, 2.779923439025879]
+    mlp = draw_mlp(SeedProtocol().streams(568690286140009226), 256, 8, "sara-perez")
+    truth = draw(MixedTruth(2**19), mlp)
+    assert plan_halves(plan(256, 2**19).size, plan(256, 2**19).n_signed) is not None, "else it is truth=fast"
+    joint = np.hypot(truth.standard_errors[-1, :5].astype(float), np.sqrt(truth.avg_variance / 1e9))
+    far = np.abs(truth.means[-1, :5].astype(float) - published) / joint
+    assert (far <= stats.t.ppf(1 - 3e-5, truth.n_replicates - 1)).all(), "four sigma, for so few replicates"
 
 
 def coverage(samplers, depth):

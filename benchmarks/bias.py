@@ -1,0 +1,65 @@
+"""Is truth=mixed (and fast) without bias? Against long plain sampling, of the same MLPs, at small widths.
+
+    python benchmarks/bias.py                              # 1e8 plain samples per MLP: about ten CPU minutes
+    python benchmarks/bias.py --reference 1e9              # the long way, about an hour and a half
+    python benchmarks/bias.py --reference 1e6 --mlps 1 --samples 1e5    # does it run?
+
+Both sides are summed over neurons after division by their joint standard error. Without bias the mean square of these
+distances is 1 (a little more with few replicates: (k−1)/(k−3) for k of them), and the largest stays near √(2·ln n). The
+last column is what is left of a bias: the mean over the final layer of (ours − plain), in units of 1e-6, with its
+standard error over MLPs.
+"""
+
+import argparse
+import math
+from collections import deque
+
+import numpy as np
+
+from whest.dataset.sources import FreshDataset
+from whest.mlp import MLP
+from whest.truth.fast import FastTruth
+from whest.truth.mixed import MixedTruth
+from whest.truth.plain import PlainTruth
+from whest.truth.truth import Truth, TruthSampler
+
+SHAPES = ((16, 4), (64, 4))
+SEED = 77
+
+
+def draw(sampler: TruthSampler, mlp: MLP) -> Truth:
+    (last,) = deque(sampler.stream(mlp), maxlen=1)
+    return last.truth()
+
+
+def distances(ours: Truth, plain: Truth) -> tuple[np.ndarray, float]:
+    """Joint standard errors between both, of each neuron after the first layer; the final layer's mean difference."""
+    difference = (ours.means.astype(np.float64) - plain.means)[1:]
+    joint = np.hypot(ours.standard_errors.astype(np.float64), plain.standard_errors.astype(np.float64))[1:]
+    is_on = joint > 1e-9  # a neuron that was never on has no error bar
+    return difference[is_on] / joint[is_on], float(difference[-1].mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--reference", type=float, default=1e8, help="plain samples per MLP")
+    parser.add_argument("--samples", type=float, default=2e7, help="samples of fast and of mixed")
+    parser.add_argument("--mlps", type=int, default=4)
+    asked = parser.parse_args()
+    print(f"{asked.mlps} MLPs per shape, {asked.reference:.0e} plain samples against {asked.samples:.0e}\n")
+    print("| shape | sampler | mean square | largest | neurons | final layer's bias, 1e-6 |\n|---|---|---|---|---|---|")
+    for width, depth in SHAPES:
+        dataset = FreshDataset(width, depth, SEED, asked.mlps).load()
+        plain = [draw(PlainTruth(int(asked.reference)), dataset.mlp(row)) for row in dataset.rows]
+        for kind in (FastTruth, MixedTruth):
+            found = [draw(kind(int(asked.samples)), dataset.mlp(row)) for row in dataset.rows]
+            pairs = [distances(ours, theirs) for ours, theirs in zip(found, plain, strict=True)]
+            z = np.concatenate([far for far, _ in pairs])
+            left = np.array([mean for _, mean in pairs]) * 1e6
+            error = left.std(ddof=1) / math.sqrt(len(left)) if len(left) > 1 else math.nan
+            cells = f"{np.mean(z**2):.2f} | {np.abs(z).max():.1f} | {z.size} | {left.mean():.1f} ± {error:.1f}"
+            print(f"| {width}x{depth} | {kind.name} | {cells} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
