@@ -8,7 +8,7 @@ A layer maps its state y (means, covariance, legs of the sources, core) to y' = 
 component k of the input's mean, the Laplacian of every number in the state follows from layer to layer:
     ∂_k y' = F'·∂_k y,      Δy' = F'·Δy + Σ_k F''[∂_k y, ∂_k y].
 This is the oracle for any cheaper form. It holds n³ numbers per matrix and costs about 2n chains. docs/frontier.md,
-section 6, has the results. Two to four minutes each at 64x4 on a quiet core, half of it for compiling.
+section 6, has the results. Each took two to six minutes at 64x4 on two busy cores, much of it for compiling.
 """
 
 import sys
