@@ -17,7 +17,7 @@ points' covariance, the errors (e, `SPREAD`·(C − Ĉ)) of that layer's moments
 covariance propagation (see `tangent`). The points' covariance costs 1 % of the budget, the derivative .6 %, the chain
 2 % (`benchmarks/second_anchors.py`).
 Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs per design before pruning. That is all of phase1's budget, .72 of it after
-pruning, and .49 with five levels of Strassen's product and all of the above.
+pruning, and .50 with Strassen's product and all of the above.
 It wins if networks are too deep for an analytic closure and the budget pays for about one design.
 """
 
