@@ -28,11 +28,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from estimators.parts.cumulant_chain import propagate
+from estimators.parts.cumulant_chain import hidden_states, propagate
 from estimators.parts.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
 from estimators.parts.fallback import Affordable, predict_within, price
 from estimators.parts.lean_sources import LeanSources
 from estimators.parts.sources import Feed, Sources, Third
+from estimators.parts.sphere import radial_moment
 from estimators.parts.spread import Spread
 from estimators.parts.strassen import Product, Strassen
 from estimators.parts.thinning import Thinning
@@ -157,7 +158,28 @@ class MatrixCoreProp:
         return full if price(full, shape) <= FLOOR * budget else replace(self, sources="lean")
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
-        width, is_lean = weights.shape[1], self.sources == "lean"
+        return propagate(weights, *self._parts(weights.shape[1]))
+
+    def moments(
+        self, weights: Float[Array, "depth width width"]
+    ) -> tuple[Float[Array, "depth width"], Float[Array, "depth width width"]]:
+        """The means and covariances of these layers, for inputs on the sphere of the mean radius.
+
+        The chain has E[hhᵀ] of the Gaussian input, since a₂ = 1; on that sphere it is a₁² times as large.
+        """
+        width = weights.shape[1]
+        states = hidden_states(weights, *self._parts(width))[1:]
+        means = radial_moment(width, 1, self.radial) * jnp.stack([state.mean for state in states])
+        scale = radial_moment(width, 1) ** 2
+        covariances = []
+        for state, mean in zip(states, means, strict=True):
+            assert state.covariance is not None, "only the input has none"
+            second = scale * (state.covariance + outer(state.mean, state.mean))
+            covariances.append(second - outer(mean, mean))
+        return means, jnp.stack(covariances)
+
+    def _parts(self, width: int) -> tuple[MatrixCore, Terms, float, Product, Third]:
+        is_lean = self.sources == "lean"
         in_core = not is_lean if self.third_in_core is None else self.third_in_core
         levels = (6 if is_lean else 2) if self.strassen_levels is None else self.strassen_levels
         core = MatrixCore(1 - self.core_shrink / width, in_core, self.radial, spread=self.spread)
@@ -165,7 +187,7 @@ class MatrixCoreProp:
         third: Third = LeanSources(thinning) if is_lean else Sources()
         if isinstance(third, LeanSources) and self.shared:
             third = TieredSources(tuple((age, round(share * width)) for age, share in TIERS), third)
-        return propagate(weights, core, TERMS, self.radial, Strassen(levels, halves=True), third)
+        return core, TERMS, self.radial, Strassen(levels, halves=True), third
 
     def cheaper(self) -> Affordable:
         if self.sources != "lean":

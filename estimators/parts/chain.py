@@ -7,7 +7,8 @@ control variate. For any fixed Î¦ it does not change their expectation. Cost: 2Â
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -47,12 +48,13 @@ def anchored(
     weights: Float[Array, "depth width width"],
     known: Float[Array, "known width"] | None = None,
     shares: Sequence[float] = (1.0,),
+    deeper: Callable[[Float[Array, " width"]], Float[Array, "deeper width"]] | None = None,
 ) -> Float[Array, "depth width"]:
     """Sampled means, corrected by the known means of the first layers.
 
     By default these are layer 1's exact means. An analytic method gives the means of more layers, but its error grows
     with depth. So what the k-th layer adds to the difference between known and sampled means is multiplied by the k-th
-    of `shares`.
+    of `shares`. `deeper` carries the last known layer's error to the layers after it; by default, by mean slopes.
     """
     with jax.named_scope("chain"):
         first = first_means(weights[0])[None] if known is None else known
@@ -62,5 +64,6 @@ def anchored(
         for k in range(1, len(first)):
             added = difference[k] - slopes[k] * (difference[k - 1] @ weights[k])
             errors.append(slopes[k] * (errors[-1] @ weights[k]) + shares[k] * added)
-        deeper = carry(errors[-1], weights[len(first) :], slopes[len(first) :])
-        return means + jnp.concatenate([jnp.stack(errors), deeper])
+        by_slopes = partial(carry, weights=weights[len(first) :], slopes=slopes[len(first) :])
+        rest = (deeper or by_slopes)(errors[-1])
+        return means + jnp.concatenate([jnp.stack(errors), rest])

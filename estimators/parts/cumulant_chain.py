@@ -82,18 +82,28 @@ def propagate(
     product: Product,
     third: Third | None = None,
 ) -> Float[Array, "depth width"]:
-    depth, n, _ = weights.shape
-    state = State(jnp.zeros(n, weights.dtype), None, third or Sources(), core)
-    radius = radial_moment(n, 1, radial)
-    means = []
-    hidden = tuple(weights[:-1]) if depth > 1 else ()
+    states = hidden_states(weights[:-1], core, terms, radial, product, third)
+    radius = radial_moment(weights.shape[1], 1, radial)
+    last = last_mean(states[-1], weights[-1].T, product) * (radius if len(weights) > 1 else 1)
+    return jnp.stack([*(radius * state.mean for state in states[1:]), last])
+
+
+def hidden_states(
+    weights: Float[Array, "layer width width"],
+    core: Core,
+    terms: Terms,
+    radial: float,
+    product: Product,
+    third: Third | None = None,
+) -> list[State]:
+    """The input's state, and that after each of these layers."""
+    n = weights.shape[1]
+    states = [State(jnp.zeros(n, weights.dtype), None, third or Sources(), core)]
     with jax.named_scope("covariance"):
-        grams = tuple(jax.lax.map(lambda w: product.symmetric(w.T, w.T), weights[:-1])) if hidden else ()
-    for stored, gram in zip(hidden, grams, strict=True):
-        state = layer(state, stored.T, terms, radial, product, gram)
-        means.append(radius * state.mean)
-    means.append(last_mean(state, weights[-1].T, product) * (radius if depth > 1 else 1))
-    return jnp.stack(means)
+        grams = tuple(jax.lax.map(lambda w: product.symmetric(w.T, w.T), weights)) if len(weights) else ()
+    for stored, gram in zip(weights, grams, strict=True):
+        states.append(layer(states[-1], stored.T, terms, radial, product, gram))
+    return states
 
 
 def layer(state: State, w: Square, terms: Terms, radial: float, product: Product, gram: Square | None = None) -> State:

@@ -2,9 +2,11 @@
 
 Layers are a list of matrices. They may be rectangular, because pruned ones are. `matmul` may be any product, e.g.
 Strassen's. Points come in pairs ±x that share work: relu(−z) = relu(z) − z, so relu(−z)·W₂ = relu(z)·W₂ − z·W₂.
+The products h_i·h_j of one layer can be summed too (`Squared`): this matrix is the last of the sums.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,32 +14,68 @@ from jaxtyping import Array, Float
 
 Matmul = Callable[[Float[Array, "m k"], Float[Array, "k n"]], Float[Array, "m n"]]
 Layers = Sequence[Float[Array, "from to"]]
-Sums = list[Float[Array, " to"]]
-"""One vector per layer: activations summed over points."""
+Sums = list[Float[Array, "..."]]
+"""One vector per layer: activations summed over points. A matrix at the end has the sums of products."""
+
+
+Offsets = Sequence[Float[Array, " to"] | None]
+"""What is added to each layer's inputs, if anything: the mean contribution of neurons that were left out."""
+
+
+class Squared(NamedTuple):
+    """The layer whose products h_i·h_j are summed, and the function that sums them: hᵀ·h."""
+
+    layer: int
+    """Its place in the list of layers at hand."""
+    squares: Callable[[Float[Array, "row to"]], Float[Array, "to to"]]
+
+    def of(self, place: int, h: Float[Array, "row to"]) -> list[Float[Array, "to to"]]:
+        """The sum if this is the layer, and nothing if not."""
+        return [self.squares(h)] if place == self.layer else []
+
+    def after(self, layers: int) -> "Squared":
+        """The same layer in a list without the first `layers`."""
+        return self._replace(layer=self.layer - layers)
 
 
 def add(left: Sums, right: Sums) -> Sums:
     return [a + b for a, b in zip(left, right, strict=True)]
 
 
-def nothing(layers: Layers) -> Sums:
-    return [jnp.zeros(w.shape[1], w.dtype) for w in layers]
+def nothing(layers: Layers, squared: Squared | None = None) -> Sums:
+    sums = [jnp.zeros(w.shape[1], w.dtype) for w in layers]
+    return sums if squared is None else [*sums, jnp.zeros((len(sums[squared.layer]),) * 2, sums[0].dtype)]
 
 
-def repeat(layers: Layers, times: int, sums_of: Callable[[Array], Sums], inputs: Array | None = None) -> Sums:
+def repeat(
+    layers: Layers,
+    times: int,
+    sums_of: Callable[[Array], Sums],
+    inputs: Array | None = None,
+    squared: Squared | None = None,
+) -> Sums:
     """The total over `times` rounds of a loop. Each round gets its index, or its part of the inputs."""
     rounds = jnp.arange(times) if inputs is None else inputs
-    total, _ = jax.lax.scan(lambda sums, item: (add(sums, sums_of(item)), None), nothing(layers), rounds, length=times)
+    start = nothing(layers, squared)
+    total, _ = jax.lax.scan(lambda sums, item: (add(sums, sums_of(item)), None), start, rounds, length=times)
     return total
 
 
-def point_sums(h: Float[Array, "row from"], layers: Layers, matmul: Matmul = jnp.matmul) -> Sums:
+def point_sums(
+    h: Float[Array, "row from"],
+    layers: Layers,
+    matmul: Matmul = jnp.matmul,
+    squared: Squared | None = None,
+    offsets: Offsets = (),
+) -> Sums:
     """Activations of each layer, summed over the rows of h."""
-    sums = []
-    for w in layers:
-        h = jax.nn.relu(matmul(h, w))
+    sums, products = [], []
+    for place, w in enumerate(layers):
+        z, offset = matmul(h, w), offsets[place] if offsets else None
+        h = jax.nn.relu(z if offset is None else z + offset)
         sums.append(h.sum(axis=0))
-    return sums
+        products += squared.of(place, h) if squared else []
+    return sums + products
 
 
 def pair_sums(
@@ -45,15 +83,21 @@ def pair_sums(
     deeper: Layers,
     matmul: Matmul = jnp.matmul,
     z_next: Float[Array, "row next"] | None = None,
+    squared: Squared | None = None,
+    offsets: Offsets = (),
 ) -> Sums:
     """Activation sums over points and their negatives. z is the first layer's pre-activation at the points.
 
-    z_next is z times the second weights, if there is a cheaper way to get it than a product.
+    z_next is z times the second weights, if there is a cheaper way to get it than a product. The layer of `squared` is
+    the third or a deeper one; `offsets` are those of the deeper layers, with none for the second.
     """
+    assert squared is None or squared.layer >= 2, "the products of the first two layers are not summed"
+    assert not offsets or offsets[0] is None, "the first layer is whole"
     on = jax.nn.relu(z)
     first = jnp.abs(z).sum(axis=0)  # relu(z) + relu(−z)
     if not deeper or z_next is None:
-        return [first, *point_sums(jnp.concatenate([on, on - z]), deeper, matmul)]
+        rest = squared and squared.after(1)
+        return [first, *point_sums(jnp.concatenate([on, on - z]), deeper, matmul, rest, offsets)]
     through = matmul(on, deeper[0])
     h = jax.nn.relu(jnp.concatenate([through, through - z_next]))
-    return [first, h.sum(axis=0), *point_sums(h, deeper[1:], matmul)]
+    return [first, h.sum(axis=0), *point_sums(h, deeper[1:], matmul, squared and squared.after(2), offsets[1:])]

@@ -7,10 +7,11 @@ for the shape, so that a traced program has static sizes:
 which fits their average number (share = .37) over 12 networks that are in no suite. A pilot's α = mean(z)/sd(z) decides
 which neurons are left out. Networks differ, so a smaller share is better: on 6 such networks
 (`benchmarks/fit_pruning.py`) the bias squared is 1.0e-8, 3.6e-8, 1.9e-7 and 5.3e-6 for shares of .30, .34, .37 and .45,
-where a whole Kerdock design has a variance of 3e-7.
-The contribution of these neurons is dropped, not replaced by its mean.
-Cost: a sort of each layer's width. The remaining matmuls are Σ kept_{l−1}·kept_l/(width²·depth) of the whole: .74 at
-256×32 for a share of .3.
+where a whole Kerdock design has a variance of 3e-7. Those figures are with sizes rounded to 16 and nothing in place
+of a neuron that is left out. If its mean over the pilot's points is given, it takes its place: an offset of the next
+layer's inputs.
+Cost: a sort of each layer's width, and one addition per neuron and point. The remaining matmuls are
+Σ kept_{l−1}·kept_l/(width²·depth) of the whole: .74 at 256×32 for a share of .3.
 """
 
 import math
@@ -21,14 +22,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from estimators.parts.ensemble import Layers, Matmul, Sums
+from estimators.parts.ensemble import Layers, Matmul, Offsets, Squared, Sums
 
 STARTS_AFTER, SCALE = 3.5, 16.0
 """In layers: where the first neurons die, and how fast the share approaches its limit."""
 NARROWEST = 256
 """Narrower networks are not pruned: they differ too much for one size. At 128×16 the bias squared is 1e-6."""
 ROUNDED_TO = 16
-"""Sizes are multiples of this, so that a product can be halved four times."""
+"""Sizes are multiples of this, so that a product can be halved four times. At 32, which allows five, the bias grows."""
 
 
 def kept(width: int, depth: int, share: float) -> list[int]:
@@ -45,37 +46,67 @@ class Pilot(NamedTuple):
     """mean(z)/sd(z) of every neuron."""
 
 
-def pilot_run(h: Float[Array, "row width"], layers: Layers, matmul: Matmul = jnp.matmul) -> Pilot:
+def pilot_run(
+    h: Float[Array, "row width"], layers: Layers, matmul: Matmul = jnp.matmul, squared: Squared | None = None
+) -> Pilot:
     """The whole network on a few points: their sums, and the α of every neuron."""
-    sums, alphas = [], []
-    for w in layers:
+    sums, alphas, products = [], [], []
+    for place, w in enumerate(layers):
         z = matmul(h, w)
         h = jax.nn.relu(z)
         sums.append(h.sum(axis=0))
         alphas.append(z.mean(axis=0) / jnp.maximum(z.std(axis=0), 1e-10))
-    return Pilot(sums, alphas)
+        products += squared.of(place, h) if squared else []
+    return Pilot(sums + products, alphas)
 
 
 class Pruned(NamedTuple):
     layers: Layers
     places: list[Int[Array, " to"]]
     """The original places of each layer's remaining neurons."""
+    left_out: Sums
+    """The mean activation of each neuron that was left out; 0 for the others, or for all if the means are unknown."""
+    offsets: Offsets
+    """What the means of one layer's left-out neurons add to the inputs of the next; None where all neurons remain."""
 
-    def restore(self, sums: Sums, width: int) -> Sums:
-        """Sums with the remaining neurons in their original places, and zeros for the others."""
-        pairs = zip(sums, self.places, strict=True)
-        return [total if len(total) == width else jnp.zeros(width).at[place].set(total) for total, place in pairs]
+    def restore(self, sums: Sums, width: int, points: float = 0, squared: Squared | None = None) -> Sums:
+        """Sums over so many points, with the remaining neurons in their places and the others at their means.
+
+        With s the sums, f the means of the others and M the products: s + points·f, and M + s·fᵀ + f·sᵀ + points·f·fᵀ.
+        """
+        placed = [_placed(total, place, width) for total, place in zip(sums, self.places, strict=False)]
+        whole = [s + points * f for s, f in zip(placed, self.left_out, strict=True)]
+        if squared is None:
+            return whole
+        s, f = placed[squared.layer], self.left_out[squared.layer]
+        crossed = s[:, None] * f
+        products = _placed(sums[-1], self.places[squared.layer], width)
+        return [*whole, products + crossed + crossed.T + points * f[:, None] * f]
 
 
-def prune(layers: Layers, alphas: Sums, sizes: Sequence[int]) -> Pruned:
-    """The network that keeps, in each layer, the `size` neurons with the largest α."""
-    places, remaining = [], []
+def _placed(total: Array, place: Int[Array, " to"], width: int) -> Array:
+    """A vector of sums, or a matrix of products, over all neurons."""
+    if len(total) == width:
+        return total
+    return jnp.zeros((width,) * total.ndim).at[jnp.ix_(*[place] * total.ndim)].set(total)
+
+
+def prune(layers: Layers, alphas: Sums, sizes: Sequence[int], means: Sums | None = None) -> Pruned:
+    """The network that keeps, in each layer, the `size` neurons with the largest α.
+
+    The others are replaced by their `means`, or by zeros.
+    """
+    places, remaining, left_out = [], [], []
+    offsets: list[Float[Array, " to"] | None] = []
     before = None
-    for w, alpha, size in zip(layers, alphas, sizes, strict=True):
+    for index, (w, alpha, size) in enumerate(zip(layers, alphas, sizes, strict=True)):
         width = w.shape[1]
         place = jnp.arange(width) if size == width else jnp.argsort(-alpha)[:size]
+        offset = None if before is None or means is None else (left_out[-1] @ w)[place]
         rows = w if before is None else w[before]
         remaining.append(rows if size == width else rows[:, place])
         places.append(place)
+        offsets.append(offset)
+        left_out.append(jnp.zeros(width) if means is None or size == width else means[index].at[place].set(0))
         before = None if size == width else place
-    return Pruned(remaining, places)
+    return Pruned(remaining, places, left_out, offsets)
