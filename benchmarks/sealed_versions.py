@@ -63,7 +63,8 @@ def seal(spec: EstimatorSpec) -> tuple[bytes, dict[str, Any]]:
     versions = Versions(version("whest"), version("jax"), METER_VERSION, 2)
     if is_estimator(spec):
         function = estimator_function(spec.create(), BUDGET)
-        document, arrays = write_program(trace(function, CONTEXT).jaxpr)
+        program: Any = trace(function, CONTEXT)
+        document, arrays = write_program(program.jaxpr)
         traced = Traced(Purpose("whitebox", BUDGET, width=WIDTH, depth=DEPTH), ({"program": document}, arrays), {}, 0)
         return write_sealed(spec.name, "", "", None, versions, [traced]), predicted(function)
     programs = written_programs(trace_programs(flatten_learner(create_learner(spec, LEARNING)), LEARNING))
@@ -96,7 +97,9 @@ def learnt(engine: Any) -> dict[str, Any]:
     draw = np.random.default_rng(1)
     rows = draw.integers(32, 127, (3, engine.rows_per_step, LEARNING.row_length)).astype(np.uint8)
     engine.begin(LEARNING.seed, rows[0])
-    losses, moved = engine.steps(rows, rows[::-1].copy(), np.full(rows.shape[:2], 5, np.int32), np.float32([1, 0.5, 0]))
+    losses, moved = engine.steps(
+        rows, rows[::-1].copy(), np.full(rows.shape[:2], 5, np.int32), np.array([1, 0.5, 0], np.float32)
+    )
     flops = {"update": engine.update_cost.flops, "logits": engine.forward_cost.flops}
     return {"flops": flops, "figures": [losses, moved, engine.logits(rows[0])]}
 
