@@ -68,11 +68,14 @@ def test_a_secret_is_written_in_one_way(tmp_path: Path) -> None:
     config = whest.compose("job=host", *RULES)
     rules = rules_of(config)
     name, secret = rules["contest"]["name"], "ab" * 32
-    closed = {"kind": "closed", "n": 1, "at": "2026-11-18T00:00:01.000+00:00"}
-    first = {"kind": "opened", "n": 0, "at": "2026-11-18T00:00:00.000+00:00", "contest": name}
+    told = {"commitment": "c", "public_key": "k"}
+    manifest = {"format": 1, "name": name, "rules": rules, "versions": {}, **told}
+    stamp = {"at": "2026-11-18T00:00:00.000+00:00", "before": "", "sha256": ""}
+    closed = {"kind": "closed", "n": 1, **stamp}
+    first = {"kind": "opened", "n": 0, "contest": name, "manifest": "", **told, **stamp}
     for what, text in {"right": secret, **spoilt(secret)}.items():
         lines = [first, {**closed, "secret": text}]
-        problems = list(check_story(Published(tmp_path, {"name": name, "rules": rules}, lines)))
+        problems = list(check_story(Published(tmp_path, manifest, lines)))
         assert bool(problems) == (what != "right"), what
         keep(tmp_path / "secret", text.encode(), mode=0o600)
         if what in ("right", "feed"):  # as it is written
