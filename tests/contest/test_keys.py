@@ -68,10 +68,11 @@ def test_a_secret_is_written_in_one_way(tmp_path: Path) -> None:
     config = whest.compose("job=host", *RULES)
     rules = rules_of(config)
     name, secret = rules["contest"]["name"], "ab" * 32
-    closed = {"kind": "closed", "n": 1, "at": "2026-11-18T00:00:01.000+00:00", "before": "", "sha256": ""}
-    first = {"kind": "opened", "n": 0, "at": "2026-11-18T00:00:00.000+00:00", "before": "", "contest": name}
-    first |= {"sha256": "", "manifest": "", "commitment": "", "public_key": ""}
-    manifest = {"name": name, "rules": rules, "format": 1, "commitment": "", "public_key": "", "versions": {}}
+    told = {"commitment": "c", "public_key": "k"}
+    manifest = {"format": 1, "name": name, "rules": rules, "versions": {}, **told}
+    stamp = {"at": "2026-11-18T00:00:00.000+00:00", "before": "", "sha256": ""}
+    closed = {"kind": "closed", "n": 1, **stamp}
+    first = {"kind": "opened", "n": 0, "contest": name, "manifest": "", **told, **stamp}
     for what, text in {"right": secret, **spoilt(secret)}.items():
         lines = [first, {**closed, "secret": text}]
         problems = list(check_story(Published(tmp_path, manifest, lines)))

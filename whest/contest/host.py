@@ -88,7 +88,8 @@ class Host:
         if arrival.has_folder and not ledger.is_owner(arrival.participant, arrival.name):
             arrival = replace(arrival, problem="the inbox has a folder of this name: only files in it are taken")
         content = read_arrival(arrival, contest.limit_bytes)
-        facts = received_fields(arrival, content, contest, self.manifest["rules"], seen)
+        moment = seen if contest.received == "host" else self.log.now()
+        facts = received_fields(arrival, content, contest, self.manifest["rules"], moment)
         entry, refused = next_entry(ledger.n_lines), ledger.refusal(facts)
         if refused is None and isinstance(content, bytes):
             keep(entry_path(self.place.private / ENTRIES, {**facts, "entry": entry}), content)
