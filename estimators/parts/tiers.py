@@ -7,7 +7,8 @@ so that a layer transforms Q alone. For κ_iij the legs are expanded again, sinc
 factors are contracted with F and E before Q. Each layer one more source joins, after W has acted on it. The new Q spans
 the largest directions of
     Γ = Q·g·Qᵀ + A·D·Aᵀ/‖A√D‖² + P·D·Pᵀ/‖P√D‖²,   D = diag(√w + .05)²,
-where g sums the same for the coefficients of the members before: one step of a range finder, Q ← qr(Γ·Ω) with random Ω.
+where g sums the same for the coefficients of the members before: one step of a range finder, Q ← qr(Γ·Ω). Random rows
+of W have just acted on the legs, so Ω needs no random numbers and no product: Γ's first columns will do.
 An older tier may have fewer columns; a source then leaves one tier for the next.
 Cost: with k columns 4·k/n products of n×n matrices per member and layer instead of 4, about 6·k/n for the one that
 joins, and 2·(k/n)² per member to change the basis. Source: shared bases are by the challenge's participants; that both
@@ -24,9 +25,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from estimators.parts.cumulants import Relu, Square
-from estimators.parts.lean_sources import LeanSource, LeanSources, factors, side_by_side
+from estimators.parts.lean_sources import LeanSource, LeanSources, pairs, side_by_side
+from estimators.parts.slices import third_slices
 from estimators.parts.sources import Feed
-from estimators.parts.spread import add_edges
 from estimators.parts.strassen import Product
 from estimators.parts.wick import Vector
 
@@ -60,7 +61,8 @@ class Tier(NamedTuple):
     def expanded(self, product: Product, items: Sequence[LeanSource] | None = None) -> list[LeanSource]:
         """Members with A and P themselves, by one product."""
         members = self.items if items is None else items
-        legs = _split(product(self.basis, _coefficients(members)), members)
+        with jax.named_scope("expand"):
+            legs = _split(product(self.basis, _coefficients(members)), members)
         return [s._replace(a=a, p=p) for s, (a, p) in zip(members, legs, strict=True)]
 
     def joined(self, source: LeanSource, product: Product) -> "Tier":
@@ -80,12 +82,11 @@ def founded(source: LeanSource, rank: int, product: Product) -> Tier:
 
 
 def largest_directions(source: LeanSource, rank: int, product: Product, tier: Tier | None = None) -> Basis:
-    n = source.a.shape[0]
-    start = jax.random.normal(jax.random.key(2), (n, min(rank, n)), source.a.dtype)
+    """A basis of the first columns of Γ. With legs = W·X they are W·(X·Xᵀ)·Ω, where Ω, some rows of W, is random."""
     legs = side_by_side([_scaled(source.a, source.w), _scaled(source.known_p, source.w)])
-    found = product(legs, product(legs.T, start))
+    found = product(legs, legs[:rank].T)
     if tier is not None:
-        found = found + product(tier.basis, product(tier.weights, product(tier.basis.T, start)))
+        found = found + product(tier.basis, product(tier.weights, tier.basis[:rank].T))
     return jnp.linalg.qr(found)[0]
 
 
@@ -119,11 +120,12 @@ class TieredSources:
     young: LeanSources
     tiers: tuple[Tier, ...] = ()
 
-    def carried(self, w: Square, product: Product) -> "TieredSources":
+    def carried(self, w: Square, product: Product, is_last: bool = False) -> "TieredSources":
         rows = w if self.young.alive is None else w[:, self.young.alive]
         young = self.young.carried(w, product)
         moved = replace(self, young=young, tiers=tuple(tier.carried(rows, product) for tier in self.tiers))
-        return moved._aged(product)
+        with jax.named_scope("join"):
+            return moved if is_last else moved._aged(product)
 
     def _aged(self, product: Product) -> "TieredSources":
         """Sources that have reached the age of a tier join it."""
@@ -144,16 +146,14 @@ class TieredSources:
             tiers[index] = tiers[index]._replace(items=tuple(rest))
         return replace(self, young=replace(self.young, items=tuple(young)), tiers=tuple(tiers))
 
-    def slices(self, product: Product) -> Square | None:
-        total = self.young.slices(product)
+    def slices(self, product: Product, alpha: Vector) -> Square | None:
+        if not self.young.items:
+            return None
+        found = pairs(self.young.items)
         for tier in self.tiers:
-            assert total is not None, "old sources have younger ones"
-            whole = tier.expanded(product)
-            left, _, narrow = factors(whole)
-            large = product(product(left, _coefficients(tier.items).T), tier.basis.T)
-            thin = narrow @ side_by_side([s.z for s in whole]).T
-            total = add_edges(total + large + thin, [s.legs for s in whole])
-        return total
+            large, *rest = pairs(tier.expanded(product))
+            found += [large._replace(inner=(_coefficients(tier.items), tier.basis)), *rest]
+        return third_slices(found, product, self.young.kept(alpha))
 
     def diagonal(self, product: Product) -> Vector | None:
         old = [s for tier in reversed(self.tiers) for s in tier.expanded(product)]
