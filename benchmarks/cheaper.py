@@ -4,6 +4,7 @@
     python benchmarks/cheaper.py suite             # the error on phase2's suite, without the truth's noise
     python benchmarks/cheaper.py spread            # with the spread, which is off by default
     python benchmarks/cheaper.py 2.5 2.5:5@384:8@224    # some choices: thinned beyond 2.5 σ; tiers by age and columns
+    python benchmarks/cheaper.py 256x16 n=12 all 2.5 2.5:6@64    # another shape, and more networks
 
 The change needs no truth: it is the mean square difference from the first choice, by default the chain with all neurons
 and no shared bases. It adds to the chain's own error (about 1.8e-8) if the two are independent. The cost is metered
@@ -29,7 +30,7 @@ from estimators.parts.tiers import Plan, TieredSources
 from whest.dataset.sources import FreshDataset, SuiteDataset
 from whest.metering import meter
 
-WIDTH, DEPTH, SEED, N_NETWORKS, BUDGET = 1024, 16, 5150, 2, 2**41
+SHAPE, SEED, N_NETWORKS, BUDGET = "1024x16", 5150, 2, 2**41
 CHOICES = ("all", "2.5", "2.5:5@384:8@224", "2.25", "2.25:5@384:8@224")
 WORDS = ("spread", "suite")
 
@@ -41,22 +42,25 @@ def read(choice: str) -> tuple[float | None, Plan]:
     return None if beyond == "all" else float(beyond), tuple((int(age), int(rank)) for age, rank in pairs)
 
 
-def chain(choice: str, product: Product) -> Callable[[jax.Array], jax.Array]:
+def chain(choice: str, width: int, product: Product) -> Callable[[jax.Array], jax.Array]:
     """The last layer's means."""
     beyond, plan = read(choice)
-    lean = LeanSources(None if beyond is None else Thinning(WIDTH, beyond))
+    lean = LeanSources(None if beyond is None else Thinning(width, beyond))
     third: Third = TieredSources(plan, lean) if plan else lean
-    core = MatrixCore(1 - CORE_SHRINK / WIDTH, False, RADIAL, spread="spread" in sys.argv)
+    core = MatrixCore(1 - CORE_SHRINK / width, False, RADIAL, spread="spread" in sys.argv)
     return lambda weights: propagate(weights, core, TERMS, RADIAL, product, third)[-1]
 
 
 def main() -> None:
-    choices = [word for word in sys.argv[1:] if word not in WORDS] or CHOICES
+    words = [word for word in sys.argv[1:] if word not in WORDS]
+    width, depth = (int(side) for side in next((word for word in words if "x" in word), SHAPE).split("x"))
+    n_mlps = int(next((word[2:] for word in words if word.startswith("n=")), N_NETWORKS))
+    choices = [word for word in words if "x" not in word and not word.startswith("n=")] or CHOICES
     is_suite = "suite" in sys.argv
-    fresh = FreshDataset(width=WIDTH, depth=DEPTH, seed=SEED, n_mlps=N_NETWORKS)
+    fresh = FreshDataset(width=width, depth=depth, seed=SEED, n_mlps=n_mlps)
     dataset = SuiteDataset("phase2").load() if is_suite else fresh.load()
-    shape = jax.ShapeDtypeStruct((DEPTH, WIDTH, WIDTH), jnp.float32)
-    answers = {choice: jax.jit(chain(choice, Strassen(0))) for choice in choices}
+    shape = jax.ShapeDtypeStruct((depth, width, width), jnp.float32)
+    answers = {choice: jax.jit(chain(choice, width, Strassen(0))) for choice in choices}
     found: dict[str, list[float]] = {choice: [] for choice in choices}
     for row in dataset.rows:
         weights, first = jnp.asarray(dataset.mlp(row).weights), None
@@ -69,7 +73,7 @@ def main() -> None:
     kind = "error" if is_suite else "mean square change"
     print(f"| {dataset.name}, {len(dataset.rows)} networks | C/B | {kind} | times C/B |\n|---|---|---|---|")
     for choice, values in found.items():
-        cost = meter(chain(choice, Strassen(6, halves=True)))(shape).flops / BUDGET
+        cost = meter(chain(choice, width, Strassen(6, halves=True)))(shape).flops / BUDGET
         print(f"| {choice} | {cost:.4f} | {plus_minus(np.array(values))} | {cost * np.mean(values):.3g} |", flush=True)
 
 

@@ -51,7 +51,7 @@ class SharedSources:
     product: Product = field(default_factory=lambda: Strassen(0))
     """The product of the last layer, for methods that are called without one."""
 
-    def carried(self, w: Square, product: Product) -> "SharedSources":
+    def carried(self, w: Square, product: Product, is_last: bool = False) -> "SharedSources":
         young = self.young.carried(w, product)
         if self.basis is None:
             return replace(self, young=young, product=product)
@@ -59,8 +59,8 @@ class SharedSources:
         old = tuple(source._replace(rest=rest) for source, rest in zip(self.old, rests, strict=True))
         return replace(self, young=young, old=old, basis=product(w, self.basis), product=product)
 
-    def slices(self, product: Product) -> Square | None:
-        young = self.young.slices(product)
+    def slices(self, product: Product, alpha: Vector) -> Square | None:
+        young = self.young.slices(product, alpha)
         if self.basis is None or young is None:
             return young
         inner, direct = jnp.zeros_like(self.basis), young

@@ -48,8 +48,8 @@ CORE_SHRINK = 8
 RADIAL = 2
 """Chosen among −½ … 3 on networks of no suite; the optimum is flat. See `benchmarks/corrections.py`."""
 THINNED = 2.5
-"""Beyond this |α| the answer changes by less than a hundredth of its error."""
-TIERS = ((5, 3 / 8), (8, 7 / 32))
+"""Beyond this |α| neurons change the answer by 4 % of its mean square error or less (docs/frontier.md)."""
+TIERS = ((6, 5 / 16),)
 """The ages from which lean sources share a basis, and its columns as a share of the width."""
 FLOOR = 0.1
 """The smallest multiplier: a cost below this share of the budget gives no better score."""

@@ -113,15 +113,16 @@ def layer(state: State, w: Square, terms: Terms, radial: float, product: Product
         gram = product.symmetric(w, w) if gram is None else gram
         carried = _sandwiched(w, [x for x in (state.covariance, state.core.matrix) if x is not None], product)
         s = gram if state.covariance is None else carried[0]
-    with jax.named_scope("third"):
+    wick = wick_numbers(mean, jnp.diagonal(s))
+    with jax.named_scope("carry"):
         third = state.third.carried(w, product)
-        k21 = third.slices(product)
+    with jax.named_scope("slices"):
+        k21 = third.slices(product, wick.alpha)
         k21 = jnp.zeros_like(w) if k21 is None else k21
     with jax.named_scope("fourth"):
         fourth = state.core.slices(w, gram, product, carried[-1] if len(carried) > 1 else None)
     with jax.named_scope("relu"):
         inputs = Inputs(off_diagonal(s), jnp.diagonal(k21), off_diagonal(k21), fourth)
-        wick = wick_numbers(mean, jnp.diagonal(s))
         moments: Moments = tuple(moment(wick, p, inputs.k3, fourth.k4) for p in (1, 2, 3, 4))  # type: ignore[assignment]
         joint = joint_moments(wick, inputs, terms, state.core.with_k31)
         if radial and state.covariance is None:
@@ -146,6 +147,6 @@ def last_mean(state: State, w: Square, product: Product) -> Vector:
     with jax.named_scope("last"):
         correlated = w if state.covariance is None else product(w, state.covariance)
         wick = wick_numbers(w @ state.mean, jnp.sum(correlated * w, axis=1))
-        k3 = state.third.carried(w, product).diagonal(product)
+        k3 = state.third.carried(w, product, is_last=True).diagonal(product)
         k4 = state.core.diagonal(w, product)
         return moment(wick, 1, jnp.zeros_like(wick.mean) if k3 is None else k3, k4)

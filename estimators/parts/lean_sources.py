@@ -21,13 +21,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from estimators.parts.cumulants import Relu, Square
+from estimators.parts.slices import Kept, Pair, kept_slices, third_diagonal, third_slices
 from estimators.parts.sources import Feed, contracted, newborn
-from estimators.parts.spread import Legs, Spread, Wide, add_diagonal, add_edges, add_factors
+from estimators.parts.spread import Legs, Spread, Wide, add_factors, spread_edges
 from estimators.parts.strassen import Product
 from estimators.parts.thinning import Thinning
 from estimators.parts.wick import Vector
 
-RANK = 16
+RANK = 4
+"""16 directions have the same error at 256×8."""
 Narrow = Float[Array, "width rank"]
 
 
@@ -74,7 +76,7 @@ class LeanSources:
     layer: int = 0
     """The layer in which the newest source was born; the first is 1."""
 
-    def carried(self, w: Square, product: Product) -> "LeanSources":
+    def carried(self, w: Square, product: Product, is_last: bool = False) -> "LeanSources":
         """All large matrices go through one product, all narrow ones through another."""
         if not self.items:
             return self
@@ -87,19 +89,18 @@ class LeanSources:
         items = tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept)
         return LeanSources(self.thinning, items, layer=self.layer)
 
-    def slices(self, product: Product) -> Square | None:
-        if not self.items:
-            return None
-        left, right, narrow = factors(self.items)
-        third = add_edges(product(left, right.T), [s.legs for s in self.items])
-        return third + narrow @ jnp.concatenate([s.z for s in self.items], axis=1).T
+    def slices(self, product: Product, alpha: Vector) -> Square | None:
+        return third_slices(pairs(self.items), product, self.kept(alpha)) if self.items else None
 
     def diagonal(self, product: Product) -> Vector | None:
-        if not self.items:
+        return third_diagonal(pairs(self.items)) if self.items else None
+
+    def kept(self, alpha: Vector) -> Kept | None:
+        """The slices that matter of the layer that the sources have been carried to."""
+        if self.thinning is None:
             return None
-        left, right, narrow = factors(self.items)
-        large = add_diagonal(jnp.sum(left * right, axis=1), [s.legs for s in self.items])
-        return large + jnp.sum(narrow * jnp.concatenate([s.z for s in self.items], axis=1), 1)
+        layer = self.layer + 1
+        return kept_slices(alpha, self.thinning.hubs(layer), self.thinning.alive(layer))
 
     def contracted(self, e: Vector, product: Product) -> Square | None:
         return contracted([(s.a, _m(s), s.known_p, s.w, s.spread) for s in self.items], e, product)
@@ -111,7 +112,9 @@ class LeanSources:
         if feed is not None:
             last = old[-1]
             z = jnp.concatenate([last.z, feed.v[:, None]], axis=1)
-            old[-1] = last._replace(z=z, l=jnp.concatenate([last.l, jnp.ones_like(last.l[:, :1])], axis=1))
+            # Σ_r P_ir P_jr over all neurons, for which the hubs stand
+            ones = jnp.full_like(last.l[:, :1], len(slope) / len(last.l))
+            old[-1] = last._replace(z=z, l=jnp.concatenate([last.l, ones], axis=1))
         return self._thinned(relu, [*old, born(relu, feed, self._hubs(relu))])
 
     def _hubs(self, relu: Relu) -> Int[Array, " hubs"] | None:
@@ -147,6 +150,14 @@ def largest_part(x: Square, rank: int) -> tuple[Narrow, Narrow]:
     start = jax.random.normal(jax.random.key(0), (x.shape[1], rank), x.dtype)
     z, _ = jnp.linalg.qr(x @ (x.T @ (x @ start)))
     return z, x.T @ z
+
+
+def pairs(sources: Sequence[LeanSource]) -> list[Pair]:
+    """The factors of κ_iij: those of A and P, of Z, and of spreads."""
+    left, right, narrow = factors(sources)
+    edges = spread_edges([s.legs for s in sources])
+    found = [Pair(left, right), Pair(narrow, side_by_side([s.z for s in sources]))]
+    return found if edges is None else [*found, Pair(*edges)]
 
 
 def factors(sources: Sequence[LeanSource]) -> tuple[Wide, Wide, Narrow]:

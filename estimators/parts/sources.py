@@ -28,12 +28,12 @@ from estimators.parts.wick import Vector
 class Third(Protocol):
     """A layer's third cumulants."""
 
-    def carried(self, w: Square, product: Product) -> Self:
-        """The third cumulants of z = W·h."""
+    def carried(self, w: Square, product: Product, is_last: bool = False) -> Self:
+        """The third cumulants of z = W·h; nothing follows the last layer."""
         ...
 
-    def slices(self, product: Product) -> Square | None:
-        """κ_iij for every i and j, κ_iii on the diagonal; None if there is no source yet."""
+    def slices(self, product: Product, alpha: Vector) -> Square | None:
+        """κ_iij for every i and j, κ_iii on the diagonal; None without a source. α tells which i, j matter."""
         ...
 
     def diagonal(self, product: Product) -> Vector | None:
@@ -73,7 +73,7 @@ class Source(NamedTuple):
 class Sources:
     items: tuple[Source, ...] = ()
 
-    def carried(self, w: Square, product: Product) -> "Sources":
+    def carried(self, w: Square, product: Product, is_last: bool = False) -> "Sources":
         """All matrices go through one product."""
         if not self.items:
             return self
@@ -84,7 +84,7 @@ class Sources:
         kept.append(newest._replace(a=moved[-2], m=moved[-1], p=w))
         return Sources(tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept))
 
-    def slices(self, product: Product) -> Square | None:
+    def slices(self, product: Product, alpha: Vector) -> Square | None:
         if not self.items:
             return None
         left, right = _factors(self.items)

@@ -52,18 +52,18 @@ def add_factors(with_a: Wide, with_p: Wide, sources: Sequence[Legs]) -> tuple[Wi
 
 def add_edges(slices: Square, sources: Sequence[Legs]) -> Square:
     """κ_iij with the part u_j C̃_ii, which the factors do not have."""
-    edges = _edges(sources)
+    edges = spread_edges(sources)
     return slices if edges is None else slices + edges[0] @ edges[1].T
 
 
 def add_diagonal(k3: Vector, sources: Sequence[Legs]) -> Vector:
     """κ_iii with the part u_i C̃_ii, which the factors do not have."""
-    edges = _edges(sources)
+    edges = spread_edges(sources)
     return k3 if edges is None else k3 + jnp.sum(edges[0] * edges[1], axis=1)
 
 
-def _edges(sources: Sequence[Legs]) -> tuple[Array, Array] | None:
-    """C̃_ii and u of all sources, side by side."""
+def spread_edges(sources: Sequence[Legs]) -> tuple[Array, Array] | None:
+    """C̃_ii and u of all sources, side by side; None: there are none."""
     pairs = [(jnp.sum(a * p * spread.x, axis=1), spread.u) for a, p, spread in sources if spread is not None]
     if not pairs:
         return None

@@ -52,7 +52,7 @@ def test_state_is_the_dense_chain_s(plus: bool) -> None:
             p = jnp.eye(n) if p is None else p
             terms = jnp.einsum("r,ir,jr,kr->ijk", w2, a, a, p) + jnp.einsum("ir,jr,kr->ijk", m, p, p) / 3
             whole = whole + sum(jnp.transpose(terms, order) for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1)))
-        return state.third.slices(Strassen(0)), whole, core
+        return state.third.slices(Strassen(0), state.mean), whole, core
 
     with jax.enable_x64(True), jax.disable_jit():
         found, whole, core = run(jnp.asarray(weights, jnp.float64))

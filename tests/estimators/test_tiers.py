@@ -63,8 +63,9 @@ def test_members_of_low_rank_are_kept_exactly() -> None:
 
     with jax.enable_x64(True):
         first, second = source(), source()
-        tier = founded(first, 4, PRODUCT).joined(second, PRODUCT)
+        w = jnp.asarray(rng.normal(size=(20, 20)))
+        tier = founded(first, w, 4, PRODUCT).joined(second, w, PRODUCT)
         found = tier.expanded(PRODUCT)
     for one, other in zip((first, second), found, strict=True):
-        np.testing.assert_allclose(other.a, one.a, atol=1e-9)
-        np.testing.assert_allclose(other.known_p, one.known_p, atol=1e-9)
+        np.testing.assert_allclose(other.a, np.asarray(w) @ np.asarray(one.a), atol=1e-8)
+        np.testing.assert_allclose(other.known_p, np.asarray(w) @ np.asarray(one.known_p), atol=1e-8)
