@@ -112,7 +112,8 @@ def layer(state: State, w: Square) -> State:
     gram, n, is_first = w @ w.T, len(w), state.covariance is None
     third = Sources(state.sources).carried(w, PRODUCT)
     s = gram if state.covariance is None else w @ state.covariance @ w.T
-    k21 = third.slices(PRODUCT)
+    wick = wick_numbers(w @ state.mean, jnp.diagonal(s))
+    k21 = third.slices(PRODUCT, wick.alpha)
     k21 = jnp.zeros_like(w) if k21 is None else k21
     core = MatrixCore(1 - CORE_SHRINK / n, False, RADIAL, state.b)
     fourth = core.slices(w, gram, PRODUCT, None if state.b is None else w @ state.b @ w.T)
@@ -121,7 +122,6 @@ def layer(state: State, w: Square) -> State:
         held = tree_slices(list(zip(third.items, state.trees, strict=True)))
     fourth = joined(fourth, *held)
     inputs = Inputs(off_diagonal(s), jnp.diagonal(k21), off_diagonal(k21), fourth)
-    wick = wick_numbers(w @ state.mean, jnp.diagonal(s))
     moments: Moments = tuple(moment(wick, p, inputs.k3, fourth.k4) for p in (1, 2, 3, 4))  # type: ignore[assignment]
     joint = joint_moments(wick, inputs, TERMS, True)
     if is_first:

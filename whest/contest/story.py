@@ -80,9 +80,9 @@ class Story:
             return None
         if self.contest.received == "file" and not is_ahead(line["mtime_ns"], received):
             return f"it was received at {line['received_at']}, and its file has another date ({line['mtime_ns']} ns)"
-        # the host's clock is read once per scan, after the last line of the scan before was written
+        # the host's clock is read once per scan (by file dates: per file), after the last line before was written
         is_same_scan, self.scan = received == self.scan, received
-        if self.contest.received == "host" and not is_same_scan and before is not None and received < before:
+        if not is_same_scan and before is not None and received < before:
             return f"it was received at {line['received_at']}, before the line before it was written"
         return None
 
