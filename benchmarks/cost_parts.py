@@ -7,7 +7,7 @@ Nothing is run: the meter needs shapes alone. A choice takes about 20 s on a qui
 """
 
 import sys
-from collections import Counter
+from collections import defaultdict
 
 import jax
 import jax.numpy as jnp
@@ -34,9 +34,9 @@ PARTS = {
 """By label; a label inside another is its own part, but in the last layer."""
 
 
-def shares(choice: str) -> Counter[str]:
+def shares(choice: str) -> defaultdict[str, float]:
     shape = jax.ShapeDtypeStruct((DEPTH, WIDTH, WIDTH), jnp.float32)
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     for charge in meter(chain(choice, WIDTH, Strassen(LEVELS, halves=True)))(shape).charges:
         outer, *_, inner = 2 * charge.namespace.split(".")
         found["last" if outer == "last" else inner] += charge.flops / BUDGET
@@ -49,7 +49,7 @@ def main() -> None:
     print(f"| share of phase2's budget | {' | '.join(choices)} |\n|---|{'---|' * len(choices)}")
     for label, words in PARTS.items():
         print(f"| {words} | {' | '.join(f'{tables[choice][label]:.4f}' for choice in choices)} |")
-    print(f"| together | {' | '.join(f'{table.total():.4f}' for table in tables.values())} |")
+    print(f"| together | {' | '.join(f'{sum(table.values()):.4f}' for table in tables.values())} |")
 
 
 if __name__ == "__main__":
