@@ -34,7 +34,7 @@ PARTS = {
 """By label; a label inside another is its own part, but in the last layer."""
 
 
-def shares(choice: str) -> dict[str, float]:
+def shares(choice: str) -> defaultdict[str, float]:
     shape = jax.ShapeDtypeStruct((DEPTH, WIDTH, WIDTH), jnp.float32)
     found: defaultdict[str, float] = defaultdict(float)
     for charge in meter(chain(choice, WIDTH, Strassen(LEVELS, halves=True)))(shape).charges:
