@@ -96,13 +96,14 @@ def prune(layers: Layers, alphas: Sums, sizes: Sequence[int], means: Sums | None
 
     The others are replaced by their `means`, or by zeros.
     """
-    places, remaining, left_out = [], [], []
+    places, remaining = [], []
+    left_out: Sums = []
     offsets: list[Float[Array, " to"] | None] = []
     before = None
     for index, (w, alpha, size) in enumerate(zip(layers, alphas, sizes, strict=True)):
         width = w.shape[1]
         place = jnp.arange(width) if size == width else jnp.argsort(-alpha)[:size]
-        offset = None if before is None or means is None else (left_out[-1] @ w)[place]
+        offset: Float[Array, " to"] | None = None if before is None or means is None else (left_out[-1] @ w)[place]
         rows = w if before is None else w[before]
         remaining.append(rows if size == width else rows[:, place])
         places.append(place)
