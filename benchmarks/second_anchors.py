@@ -17,17 +17,16 @@ import jax.numpy as jnp
 import numpy as np
 from training import plus_minus
 
-from estimators.kerdock import ANCHORED, CHAIN, SPREAD, Kerdock
+from estimators.kerdock import ANCHORED, CHAIN, SPREAD, SPREAD_AT, Kerdock
 from whest.dataset.sources import FreshDataset
 from whest.dataset.suite import SUITE_ROOTS
 from whest.scoring.paired import Paired, verdict
 from whest.truth.designs import kerdock_signs
 
-WIDTH, DEPTH, BEFORE = 256, 32, 11
-"""Before, the means of eleven layers were the anchors."""
+WIDTH, DEPTH = 256, 32
 ROOTS = {"fit": (7311, 4), "confirm": (7312, 12)}
 LAYERS, SHARES = (8, 9, 10), (0.0, 0.5, 0.65, 0.8)
-N_DESIGNS = 3
+N_DESIGNS = 6
 QUICKLY = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """The chain runs once per network: compiling it well takes longer than running it."""
 
@@ -58,7 +57,7 @@ def errors(purpose: str, choices: list[Choice]) -> dict[Choice, np.ndarray]:
     found: dict[Choice, list[float]] = {choice: [] for choice in choices}
     for row in dataset.rows:
         weights = jnp.asarray(dataset.mlp(row).weights)
-        known, covariances = chain(weights[:BEFORE])
+        known, covariances = chain(weights[:ANCHORED])
         plain, answers = [], {choice: [] for choice in choices}  # type: ignore[var-annotated]
         for design in range(N_DESIGNS):
             key = jax.random.key(1000 * row.index + design)
@@ -78,7 +77,7 @@ def errors(purpose: str, choices: list[Choice]) -> dict[Choice, np.ndarray]:
 
 def main() -> None:
     purpose = sys.argv[1] if len(sys.argv) > 1 else "confirm"
-    before, ours = Choice(BEFORE, None), Choice(ANCHORED, SPREAD)
+    before, ours = Choice(ANCHORED, None), Choice(SPREAD_AT, SPREAD)
     tried = [Choice(layer, share) for layer in LAYERS for share in SHARES] if purpose == "fit" else [ours]
     found = errors(purpose, [before, *tried])
     base = found[before]

@@ -31,7 +31,6 @@ NOT_RUN = {
     "make ui": "a server; tests/page/test_mlflow_browser.py and docs/start.md start it",
     "DATE/TIME": "the name of a run that the reader has",
     "judge.run=": "the name of a run that the reader has",
-    "job=explain round=phase1": "minutes of work, most of it compiling",
     "round=phase2": "minutes of work; benchmarks/frontier.py runs it",
     "experiment=budget_curve": "minutes of work; tests/sweeps/test_sweep.py runs a small one",
     "experiment=frontier": "minutes of work; benchmarks/frontier.py runs them",

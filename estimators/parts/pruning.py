@@ -96,7 +96,8 @@ def prune(layers: Layers, alphas: Sums, sizes: Sequence[int], means: Sums | None
 
     The others are replaced by their `means`, or by zeros.
     """
-    places, remaining, left_out = [], [], []
+    places, remaining = [], []
+    left_out: Sums = []
     offsets: list[Float[Array, " to"] | None] = []
     before = None
     for index, (w, alpha, size) in enumerate(zip(layers, alphas, sizes, strict=True)):
