@@ -2,6 +2,7 @@
 
     python benchmarks/fit_pruning.py          # all shares
     python benchmarks/fit_pruning.py 0.3      # one of them
+    python benchmarks/fit_pruning.py 0.3 root=7319 n=100      # other networks
 
 It takes about five minutes on two cores and makes the figures of `estimators/parts/pruning.py`. A neuron that is left
 out is replaced by zero or by its mean over the pilot; the change of the bias squared is paired over networks.
@@ -50,16 +51,22 @@ def off_shares(weights: Float[Array, "depth width width"]) -> Float[Array, " dep
     return jnp.mean(jnp.stack(alphas) < ALPHA, axis=1)
 
 
+def _split(words: list[str]) -> list[tuple[str, str, str]]:
+    return [word.partition("=") for word in words]
+
+
 def main() -> None:
+    asked = {"root": ROOT, "n": N_MLPS} | {key: int(value) for key, _, value in _split(sys.argv[1:]) if value}
+    shares = [float(word) for word, _, value in _split(sys.argv[1:]) if not value] or SHARES
     networks = [
         jnp.asarray(draw_mlp(SeedProtocol().streams(seed), WIDTH, DEPTH, "").weights)
-        for seed in fresh_seeds(ROOT, N_MLPS)
+        for seed in fresh_seeds(asked["root"], asked["n"])
     ]
     off = np.mean([np.asarray(jax.jit(off_shares)(weights)) for weights in networks], axis=0)
     print(f"neurons with α < {ALPHA}, layers 2 to {DEPTH}: {np.round(off, 3).tolist()}")
     print("share  of the matmuls  bias squared (mean, largest): zeros, means, means − zeros")
     bias = jax.jit(final_bias, static_argnums=(1, 2))
-    for share in map(float, sys.argv[1:] or SHARES):
+    for share in shares:
         sizes = [WIDTH, *kept(WIDTH, DEPTH, share)]
         cost = sum(a * b for a, b in pairwise(sizes)) / (WIDTH**2 * DEPTH)
         kinds = [[float(jnp.mean(bias(weights, share, kind) ** 2)) for weights in networks] for kind in (False, True)]

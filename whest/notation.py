@@ -27,7 +27,7 @@ def count(number: int, unit: str) -> str:
 
 def failed_words(number: int, unit: str) -> str:
     """In the place of a score, if no case has an answer."""
-    return f"failed ({'the' if number == 1 else 'all'} {count(number, unit)})"
+    return f"failed (the {count(number, unit)})" if number == 1 else f"failed (all {count(number, unit)})"
 
 
 def plus_minus(value: float | None, error: float | None) -> str:

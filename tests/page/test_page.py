@@ -316,7 +316,7 @@ def test_a_run_without_any_mlp_has_a_page(whest: Whest, tmp_path: Path) -> None:
     ("arguments", "complaint"),
     [
         (["job=page"], "path is missing: name a run's folder or its report.json, job=page path=RUN_DIR"),
-        (["job=page", "path=nowhere"], "nowhere can't be read"),
+        (["job=page", "path=nowhere"], "path=nowhere is no file or folder"),
         (["job=ui", "tracking=none"], "tracking=none stores no runs to show"),
         (["job=ui", "tracking.uri=http://127.0.0.1:1"], "tracking.uri=http://127.0.0.1:1 is a server"),
         (["job=ui", "port=0"], "port must be greater than or equal to 1, got 0"),
