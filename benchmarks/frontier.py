@@ -96,11 +96,18 @@ class Result:
         return self.suite["final_layer_mse_corrected"] or math.nan
 
 
+def words(round_name: str, estimator: str) -> list[str]:
+    """The best method of a round has the knobs of its experiment, `frontier_ROUND`."""
+    plain, best = [f"round={round_name}", f"estimator={estimator}"], [f"experiment=frontier_{round_name}"]
+    targets = {compose(*choice)["estimator"]["_target_"] for choice in (plain, best)}
+    return best if len(targets) == 1 else plain
+
+
 def run(round_name: str, estimator: str, keep: bool) -> Result:
     folder = KEPT / round_name / estimator
     if not (keep and (folder / "report.json").exists()):
         folder.mkdir(parents=True, exist_ok=True)
-        score(compose(f"round={round_name}", f"estimator={estimator}", "tracking=none"), folder)
+        score(compose(*words(round_name, estimator), "tracking=none"), folder)
     return Result(round_name, estimator, json.loads((folder / "report.json").read_text()))
 
 
