@@ -4,8 +4,9 @@
     NPROC=1 python benchmarks/bake_suites.py phase2 --share 0/2   # every second MLP: one process per core
     NPROC=1 python benchmarks/bake_suites.py phase2 --share 1/2   # the others; the last one to finish writes the file
 
-About 50, 40 and 35 minutes on two quiet cores. Only the truth is stored, without the weights. Finished MLPs and blocks
-are kept in outputs/bake/cache/truth, so an interrupted bake continues where it stopped, bit for bit.
+About 35, 40 and 35 minutes on two quiet cores. Only the truth is stored, without the weights. Finished MLPs and blocks
+are kept in benchmarks/baked, so an interrupted bake continues where it stopped, bit for bit. Finished MLPs are
+committed there until the suite is whole.
 """
 
 import argparse
@@ -32,7 +33,7 @@ SUITES = {
 
 def bake(round_name: str, share: tuple[int, int], console: Console) -> None:
     width, depth, n_mlps, sampler = SUITES[round_name]
-    cache = TruthCache(Path("outputs/bake/cache/truth"))
+    cache = TruthCache(Path(__file__).with_name("baked"))
     dataset = FreshDataset(width, depth, SUITE_ROOTS[round_name], n_mlps).load()
     with open_progress(console) as progress:
         for row in progress.each(dataset.rows[share[0] :: share[1]], round_name):
