@@ -4,27 +4,17 @@
 set -eu
 bin=$1 outputs=$2
 shift 2
-"$bin/python" -c 'import fcntl, socket, struct
-fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh", b"lo", 0x41))'  # lo, up and running
-RAY_AUTH_MODE=token
-RAY_AUTH_TOKEN=$("$bin/python" -c 'import secrets; print(secrets.token_hex(32))')
-RAY_USAGE_STATS_ENABLED=0
-export RAY_AUTH_MODE RAY_AUTH_TOKEN RAY_USAGE_STATS_ENABLED
-logs=$(mktemp -d)  # short: a socket's path may have a hundred characters
-trap 'rm -rf "$logs" || true' EXIT
+. "$(dirname "$0")/ray.sh"
 mkdir -p "$outputs"
-patiently() { for _ in $(seq 120); do "$@" > "$logs/asked" 2>&1 && return 0; sleep 1; done; cat "$logs"/*.log; return 1; }
 
 "$bin/mlflow" server --backend-store-uri "sqlite:///$logs/mlflow.db" --artifacts-destination "$logs/artifacts" \
   --host 127.0.0.1 --port 5000 --workers 1 > "$logs/mlflow.log" 2>&1 &
 hostname node-a
-"$bin/ray" start --head --node-ip-address=127.0.0.1 --port=6379 --num-cpus=1 --include-dashboard=false \
-  --temp-dir="$logs/ray" --object-store-memory=100000000 --block > "$logs/head.log" 2>&1 &
-patiently "$bin/ray" status --address 127.0.0.1:6379
+start_head
 unshare -um sh -c 'hostname node-b && mount -t tmpfs tmpfs "$3" && exec "$1/ray" start --address=127.0.0.1:6379 \
   --node-ip-address=127.0.0.2 --num-cpus=1 --object-store-memory=100000000 --block > "$2/node.log" 2>&1' \
   node "$bin" "$logs" "$outputs" &
-patiently sh -c '"$1/ray" status --address 127.0.0.1:6379 | grep -q "/2.0 CPU"' both "$bin"
+await_both
 patiently "$bin/python" -c 'import urllib.request; urllib.request.urlopen("http://127.0.0.1:5000/health")'
 if env -u RAY_AUTH_TOKEN RAY_AUTH_TOKEN=wrong "$bin/ray" status --address 127.0.0.1:6379 > "$logs/asked" 2>&1; then
   echo "a wrong token was let in"

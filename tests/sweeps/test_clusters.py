@@ -235,6 +235,27 @@ def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
     assert "mean_prop" in compared.out
 
 
+def test_sixteen_jobs_at_a_time_lose_nothing_on_postgresql(whest_process: Whest, mlflow_server: str) -> None:
+    from mlflow import MlflowClient
+
+    from whest.tracking.recorded import find_runs
+
+    parallel = ("seed=1,2", "hydra/launcher=cores", "hydra.launcher.n_jobs=16")
+    outcome = whest_process(*EIGHT, *parallel, "tracking=mlflow", f"tracking.uri={mlflow_server}")
+    assert outcome.exit_code == 0, outcome.err
+    assert "did not store" not in outcome.out + outcome.err
+    client = MlflowClient(mlflow_server)
+    experiment = client.get_experiment_by_name("whest")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    assert [run.info.status for run in runs] == ["FINISHED"] * 17
+    recorded = find_runs(client, [experiment.experiment_id])
+    assert [run.problem for run in recorded] == [None] * 16
+    stored = {run.info.run_id: run.data.metrics.get("score") for run in runs}
+    for run in recorded:
+        assert stored[run.run_id] == run.report["results"]["score"], run.run_id
+
+
 def test_optuna_tunes_a_knob_and_a_failing_trial_hides_no_other(whest_process: Whest, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TUNED)
     tune = ("-m", "debug=tiny", "truth=plain", "hydra/sweeper=tune", "estimator=file", "estimator.path=mine.py")

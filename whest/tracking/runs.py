@@ -293,6 +293,7 @@ def _log_figures(
 
 def _log_dataset(client: "MlflowClient", run_id: str, config: Json) -> None:
     from mlflow.entities import Dataset, DatasetInput, InputTag
+    from mlflow.exceptions import MlflowException
 
     dataset = config["dataset"]
     entity = Dataset(
@@ -302,4 +303,8 @@ def _log_dataset(client: "MlflowClient", run_id: str, config: Json) -> None:
         source=source_facts(config),
         profile=json.dumps({key: value for key, value in dataset.items() if key.startswith("n_")}),
     )
-    client.log_inputs(run_id, [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])])
+    given = [DatasetInput(entity, [InputTag("mlflow.data.context", "evaluation")])]
+    try:
+        client.log_inputs(run_id, given)
+    except MlflowException:  # MLflow looks and then inserts, so two jobs may both insert a new dataset: now it is there
+        client.log_inputs(run_id, given)
