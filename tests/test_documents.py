@@ -34,6 +34,7 @@ NOT_RUN = {
     "round=phase2": "minutes of work; benchmarks/frontier.py runs it",
     "experiment=budget_curve": "minutes of work; tests/sweeps/test_sweep.py runs a small one",
     "experiment=frontier": "minutes of work; benchmarks/frontier.py runs them",
+    "job=tune": "tests/cli/test_tune.py runs it; beside the launchers' Optuna 2 it can't run",
     "cov.whest": "tests/sealed/test_scoring.py seals, inspects and scores one",
     "my_estimator.py": "a file that the reader has; tests/isolation/test_user_estimators.py has such",
     "leaderboard.deadline": "a board of the reader's own runs",

@@ -88,7 +88,12 @@ def test_filter_sort_and_turn_pages(chromium: Any, gallery: Path, tmp_path: Path
     assert {when[:10] for when in rows(visit, WHEN)} == {"2026-06-10"}
     assert count(visit).startswith("24 of")
     page.get_by_role("button", name="Clear").click()
-    for label, word in (("tags", "plan=a (494)"), ("what", "kerdock ("), ("round", "warmup ("), ("protocol", " (510)")):
+    for label, word in (
+        ("tags", "plan=a (494)"),
+        ("what", "kerdock ("),
+        ("round", "custom 16x3 ("),
+        ("protocol", " (510)"),
+    ):
         options = choice(visit, label).locator("option").all_inner_texts()
         assert any(word in option for option in options), (label, options)
     choice(visit, "tags").select_option(label="plan=a (494)")
