@@ -156,7 +156,7 @@ class TracedProcessRunner:
                 self._fail_all(Failure("SETUP_TIMEOUT", f"compiling took more than {timeout_s} s: killed"))
             if error.failure.code == "PREDICT_ERROR":
                 self._fail_all(error.failure)
-            self._n_deaths += 1
+            self._n_deaths += "SIGKILL" not in error.failure.message  # that is somebody else's doing, not the program's
             if self._n_deaths > 1:  # no MLP had a part in it, so it will die of this program again
                 said = f"{error.failure.message}, twice, as it compiled the program: refused"
                 self._fail_all(replace(error.failure, message=said))
