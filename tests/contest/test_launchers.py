@@ -1,9 +1,7 @@
 """Entries are scored by the launchers of sweeps: joblib, submitit here and through SLURM's commands, Ray. One board."""
 
-import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.contests import RULES, copied, fix_secret, put, sealed, sealed_constant
+from tests.support.launchers import launchers
 from tests.support.places import ROOT
 from whest.contest.verify import verify
 
+__all__ = ["launchers"]
 pytestmark = pytest.mark.slow
 
 BIN = Path(sys.executable).parent
@@ -21,11 +21,6 @@ PATIENCE_S = 900
 USER = () if os.geteuid() == 0 else ("--user", "--map-current-user", "--keep-caps")
 """A worker of root's becomes somebody else, and in a user namespace with root alone there is nobody else."""
 NAMESPACES = ("unshare", *USER, "-num", "--pid", "--fork", "--kill-child", "--mount-proc")
-
-
-def needs(module: str) -> pytest.MarkDecorator:
-    found = importlib.util.find_spec("hydra_plugins") and importlib.util.find_spec(f"hydra_plugins.{module}")
-    return pytest.mark.skipif(not found, reason=f"{module} is not installed: make launchers")
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +70,14 @@ def check(contest: Path, serial: Path) -> None:
     assert verify(contest)[1] == []
 
 
-@needs("hydra_joblib_launcher")
 def test_joblib_gives_the_same_board(start: Path, serial: Path) -> None:
     check(hosted(start, "joblib", "hydra/launcher=cores", "hydra.launcher.n_jobs=2"), serial)
 
 
-@needs("hydra_submitit_launcher")
 def test_submitit_gives_the_same_board(start: Path, serial: Path) -> None:
     check(hosted(start, "submitit", "hydra/launcher=processes"), serial)
 
 
-@needs("hydra_submitit_launcher")
 def test_slurms_commands_give_the_same_board(start: Path, serial: Path) -> None:
     """submitit's way to SLURM, with an sbatch that runs the tasks of the array here."""
     fakes = start / "fakes"
@@ -98,13 +90,6 @@ def test_slurms_commands_give_the_same_board(start: Path, serial: Path) -> None:
     check(contest, serial)
 
 
-def can_unshare() -> bool:
-    found = shutil.which("unshare")
-    return bool(found) and subprocess.run([*NAMESPACES, "true"], capture_output=True).returncode == 0
-
-
-@needs("hydra_ray_launcher")
-@pytest.mark.skipif(not can_unshare(), reason="no namespaces of one's own on this machine")
 def test_two_ray_nodes_give_the_same_board(start: Path, serial: Path) -> None:
     script = ROOT / "tests" / "support" / "ray_nodes.sh"
     check(hosted(start, "ray", before=(*NAMESPACES, "sh", str(script), str(BIN))), serial)

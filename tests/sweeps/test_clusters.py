@@ -1,7 +1,6 @@
 """Many processes, many machines: the same sweep gives the same scores with any launcher. Slow, with real launchers."""
 
 import csv
-import importlib.util
 import os
 import secrets
 import shutil
@@ -16,8 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.launchers import launchers
 from tests.support.places import ROOT
 
+__all__ = ["launchers"]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
@@ -44,21 +45,6 @@ class Estimator:
             raise ValueError("too high")
         return jnp.full((mlp.depth, mlp.width), self.level)
 """
-
-
-@pytest.fixture(autouse=True, scope="module")
-def launchers() -> None:
-    """All of them are needed: a test that skips would hide a hole."""
-    names = ("joblib_launcher", "submitit_launcher", "ray_launcher", "optuna_sweeper")
-    wanted = ["psycopg", "hydra_plugins", *(f"hydra_plugins.hydra_{name}" for name in names)]
-    missing = next((name for name in wanted if importlib.util.find_spec(name) is None), None)
-    if missing is not None:
-        pytest.fail(f"{missing} is not installed: make launchers", pytrace=False)
-
-
-def can_unshare() -> bool:
-    found = shutil.which("unshare")
-    return bool(found) and subprocess.run([*NAMESPACES, "true"], capture_output=True).returncode == 0
 
 
 def two_nodes(
@@ -99,7 +85,6 @@ def test_launchers_on_this_machine_give_the_same_scores(
     assert set(outcome.mlflow_runs().values()) == {"FINISHED"}
 
 
-@pytest.mark.skipif(not can_unshare(), reason="no namespaces of one's own on this machine")
 def test_two_ray_nodes_without_a_common_disk_give_the_same_scores(
     tmp_path: Path, outputs: Path, environment: dict[str, str], expected: list[tuple[str, ...]]
 ) -> None:
