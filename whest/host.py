@@ -30,7 +30,7 @@ ESTIMATORS = PACKAGE.parent / ("whest_estimators" if IS_INSTALLED else "estimato
 
 STANDARD_LIBRARY = Path(sysconfig.get_path("stdlib"))
 
-VECTOR_FLAGS = ("sse4", "avx", "fma", "f16c", "amx", "asimd", "sve", "neon")
+VECTOR_FLAGS = ("sse4", "avx", "fma", "f16c", "amx", "asimd", "sve", "neon", "bf16")
 
 SKIP_PROBES = "WHEST_SKIP_HARDWARE_FALLBACK_PROBES"
 """WhestBench's variable: no other program is started to learn about the machine."""
@@ -81,6 +81,15 @@ def describe_host() -> "HostJson":
         "backend": jax.default_backend(),
         "device": device.device_kind,
     }
+
+
+@cache
+def multiplies_bfloat16() -> bool:
+    """Whether the device has instructions for products of bfloat16. Of an unknown processor we assume so."""
+    import jax
+
+    features = _cpu_features() if jax.default_backend() == "cpu" else None
+    return features is None or "bf16" in features
 
 
 def page(name: str) -> str:

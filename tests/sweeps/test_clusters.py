@@ -194,24 +194,29 @@ def _wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
             time.sleep(0.5)
 
 
-def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
-    whest_process: Whest, mlflow_server: str, expected: list[tuple[str, ...]]
-) -> None:
+def run_at_once(whest_process: Whest, uri: str, n_jobs: int, *words: str) -> tuple[Any, dict[str, Any], list[Any]]:
+    """What the command said, and of its store every run by its id, and the reports that can be read back."""
     from mlflow import MlflowClient
 
     from whest.tracking.recorded import find_runs
 
-    parallel = ("hydra/launcher=cores", "hydra.launcher.n_jobs=4")
-    outcome = whest_process(*EIGHT, *parallel, "tracking=mlflow", f"tracking.uri={mlflow_server}")
+    parallel = ("hydra/launcher=cores", f"hydra.launcher.n_jobs={n_jobs}", "tracking=mlflow", f"tracking.uri={uri}")
+    outcome = whest_process(*EIGHT, *words, *parallel)
     assert outcome.exit_code == 0, outcome.err
     assert "did not store" not in outcome.out + outcome.err
-    assert scores(outcome.sweep) == expected
-    client = MlflowClient(mlflow_server)
+    client = MlflowClient(uri)
     experiment = client.get_experiment_by_name("whest")
     assert experiment is not None
     runs = client.search_runs([experiment.experiment_id])
-    assert [run.info.status for run in runs] == ["FINISHED"] * 9
-    recorded = find_runs(client, [experiment.experiment_id])
+    return outcome, {run.info.run_id: run for run in runs}, find_runs(client, [experiment.experiment_id])
+
+
+def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
+    whest_process: Whest, mlflow_server: str, expected: list[tuple[str, ...]]
+) -> None:
+    outcome, runs, recorded = run_at_once(whest_process, mlflow_server, 4)
+    assert scores(outcome.sweep) == expected
+    assert [run.info.status for run in runs.values()] == ["FINISHED"] * 9
     assert [run.problem for run in recorded] == [None] * 8, "read back as they were written"
     ids = ",".join(run.run_id for run in recorded if run.report["run_config"]["flop_budget"] == 1e7)
     words = ("job=compare", f"compare.runs=[{ids}]", "tracking=mlflow", f"tracking.uri={mlflow_server}")
@@ -221,24 +226,11 @@ def test_four_jobs_at_a_time_share_an_mlflow_server_on_postgresql(
 
 
 def test_sixteen_jobs_at_a_time_lose_nothing_on_postgresql(whest_process: Whest, mlflow_server: str) -> None:
-    from mlflow import MlflowClient
-
-    from whest.tracking.recorded import find_runs
-
-    parallel = ("seed=1,2", "hydra/launcher=cores", "hydra.launcher.n_jobs=16")
-    outcome = whest_process(*EIGHT, *parallel, "tracking=mlflow", f"tracking.uri={mlflow_server}")
-    assert outcome.exit_code == 0, outcome.err
-    assert "did not store" not in outcome.out + outcome.err
-    client = MlflowClient(mlflow_server)
-    experiment = client.get_experiment_by_name("whest")
-    assert experiment is not None
-    runs = client.search_runs([experiment.experiment_id])
-    assert [run.info.status for run in runs] == ["FINISHED"] * 17
-    recorded = find_runs(client, [experiment.experiment_id])
+    _, runs, recorded = run_at_once(whest_process, mlflow_server, 16, "seed=1,2")
+    assert [run.info.status for run in runs.values()] == ["FINISHED"] * 17
     assert [run.problem for run in recorded] == [None] * 16
-    stored = {run.info.run_id: run.data.metrics.get("score") for run in runs}
     for run in recorded:
-        assert stored[run.run_id] == run.report["results"]["score"], run.run_id
+        assert runs[run.run_id].data.metrics["score"] == run.report["results"]["score"], run.run_id
 
 
 def test_optuna_tunes_a_knob_and_a_failing_trial_hides_no_other(whest_process: Whest, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from whest.dataset.sources import FreshDataset
 from whest.mlp import MLP, SeedProtocol, draw_mlp
+from whest.truth import rotations
 from whest.truth.designs import hadamard, kerdock_signs
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
@@ -72,6 +73,19 @@ def test_the_correction_is_the_whole_error_of_bfloat16():
         rough = sums(halves=halves, n_corrected=0)
         error = np.abs(rough - exact)[0, 1:].max() / exact[0, 1:].mean()
         assert 1e-4 < error < 0.05
+
+
+def test_a_processor_without_bfloat16_multiplies_the_same_rounded_factors(monkeypatch):
+    """In float32, where products of two rounded factors are exact: the answers differ by the order of sums alone."""
+    (mlp,) = small_mlps(64, 4, 1)
+    found = []
+    for has_instructions in (True, False):
+        jax.clear_caches()
+        monkeypatch.setattr(rotations, "multiplies_bfloat16", lambda has=has_instructions: has)
+        found.append(draw(MixedTruth(40_000), mlp).means)
+    jax.clear_caches()
+    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-6)
+    assert np.abs(found[0] - draw(FastTruth(40_000), mlp).means).max() > 1e-6
 
 
 def _exact_sums(folded, weights, signs):

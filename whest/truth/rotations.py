@@ -18,6 +18,7 @@ from jax.sharding import AxisType, Mesh, PartitionSpec
 from jax.typing import DTypeLike
 from jaxtyping import Array, Float, Int8, UInt
 
+from whest.host import multiplies_bfloat16
 from whest.truth.designs import haar, mean_radius, walsh_hadamard
 
 ROWS = 2048
@@ -156,12 +157,18 @@ def _pair_sums(
 ) -> tuple[Float[Array, "depth width"], Float[Array, " width"]]:
     """Activation sums over points and their negatives. z is the first pre-activation at the points, z_next is z·W₂.
 
-    `precision` is that of a product's factors. Its sums, and everything else, stay float32.
+    `precision` is that of a product's factors. Its sums, and everything else, stay float32. A processor without
+    instructions for bfloat16 multiplies the rounded factors in float32, which is faster than its own emulation.
     """
+    kept = precision if precision == jnp.float32 or multiplies_bfloat16() else jnp.float32
+
+    def factor(x: Array) -> Array:
+        if kept == precision:
+            return x.astype(precision)
+        return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
 
     def times(h: Array, w: Array) -> Array:
-        factors = h.astype(precision), w.astype(precision)
-        return jnp.matmul(*factors, precision="highest", preferred_element_type=jnp.float32)
+        return jnp.matmul(factor(h), factor(w), precision="highest", preferred_element_type=jnp.float32)
 
     on = jax.nn.relu(z)
     sums = [_column_sums(jnp.abs(z))]
