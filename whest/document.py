@@ -7,9 +7,10 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import ConfigDict, TypeAdapter
@@ -223,8 +224,9 @@ def case_key(row: Mapping[str, Any]) -> tuple[int, str]:
 
 def has_failed(row: Mapping[str, Any]) -> bool:
     """Whether a case was scored as failed: it has an error code, or one of its `…_exhausted` flags is true."""
-    flags = (value for key, value in row.items() if key.endswith("_exhausted"))
-    return row.get("error_code") is not None or any(value is True for value in flags)
+    if row.get("error_code") is not None:
+        return True
+    return any(value is True and key.endswith("_exhausted") for key, value in row.items())
 
 
 def case_score(results: Mapping[str, Any]) -> Json:
@@ -267,15 +269,75 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
 def strict_json(value: Any) -> Any:
-    """The same document in strict JSON's terms: what isn't finite becomes null."""
-    if isinstance(value, float):
+    """The same document in strict JSON's terms: what isn't finite becomes null. What was one object twice stays one."""
+    return _strict(value, {})
+
+
+def _strict(value: Any, known: dict[int, tuple[Any, Any]]) -> Any:
+    kind = type(value)
+    if kind is float or isinstance(value, float):
         return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): strict_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [strict_json(item) for item in value]
+    if kind in _PLAIN:  # asking for an abstract Mapping costs more than all the rest
+        return value
+    if kind is not dict and isinstance(value, list | tuple):
+        return [_strict(item, known) for item in value]
+    if kind is dict or isinstance(value, Mapping):
+        if id(value) not in known:
+            known[id(value)] = value, {str(key): _strict(item, known) for key, item in value.items()}
+        return known[id(value)][1]
     return value
+
+
+def json_text(value: Any) -> str:
+    """What `json.dumps(value, indent=2, allow_nan=False)` writes, byte for byte, in a third of the time.
+
+    Python's fast encoder can't indent, and the other one makes a string per bracket and comma.
+    """
+    return _json_text(value, "\n", {})
+
+
+def _json_text(value: Any, line: str, known: dict[tuple[int, str], tuple[Any, str]]) -> str:
+    """`line` is a line break with the indent of the bracket that is open; `known` has the text of what came before."""
+    write = _WRITERS.get(type(value))
+    if write is not None:
+        return write(value)
+    key, inner = (id(value), line), f"{line}  "
+    if key in known:
+        return known[key][1]
+    if isinstance(value, Mapping):
+        parts = [_key_text(name) + _json_text(item, inner, known) for name, item in value.items()]
+        text = f"{{{inner}{f',{inner}'.join(parts)}{line}}}" if parts else "{}"
+    elif isinstance(value, list | tuple):
+        parts = [_json_text(item, inner, known) for item in value]
+        text = f"[{inner}{f',{inner}'.join(parts)}{line}]" if parts else "[]"
+    else:
+        return json.dumps(value, allow_nan=False)
+    known[key] = value, text  # the value too: while it is held, no other has its id
+    return text
+
+
+def _float_text(value: float) -> str:
+    if not math.isfinite(value):
+        raise ValueError(f"Out of range float values are not JSON compliant: {value!r}")
+    return float.__repr__(value)
+
+
+@lru_cache(maxsize=4096)
+def _key_text(key: str) -> str:
+    return f"{_quoted(key)}: "
+
+
+_WRITERS: dict[type, Callable[[Any], str]] = {
+    str: _quoted,
+    float: _float_text,
+    int: int.__repr__,
+    bool: lambda value: "true" if value else "false",
+    type(None): lambda value: "null",
+}
 
 
 PEER_NAMES = {

@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from omegaconf import OmegaConf
-
 from whest import __version__
 from whest.config.build import Node, build_group, build_target
+from whest.config.copies import yaml_text
 from whest.config.devices import prepare_jax
 from whest.config.settings import GROUPS, ReportOptions, Settings, TaskName, read_settings
 from whest.dataset.sources import chosen_version, drawn_seed
@@ -160,7 +159,7 @@ def run(
 def keep_config(config: Node, folder: Path) -> None:
     """Make the run's folder and write the composed config into it."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / CONFIG).write_text(OmegaConf.to_yaml(OmegaConf.create(dict(config))), encoding="utf-8")
+    (folder / CONFIG).write_text(yaml_text(dict(config)), encoding="utf-8")
 
 
 def gather(cases: Iterable[CaseT]) -> tuple[tuple[CaseT, ...], str]:

@@ -3,7 +3,6 @@
 The common parts are here. Each task has its own report type for its cases and figures.
 """
 
-import json
 import resource
 import sys
 from abc import ABC, abstractmethod
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from whest.cost import Charge, Timing
-from whest.document import REPORT, Document, Json, strict_json, with_peer_names
+from whest.document import REPORT, Document, Json, json_text, strict_json, with_peer_names
 from whest.files import write_atomically
 from whest.host import describe_host
 from whest.limits import Limits
@@ -207,7 +206,7 @@ AnyReport = Report[Any, Any]
 def save_report(report: AnyReport, folder: Path) -> Path:
     """Write report.json, whole or not at all."""
     path = folder / REPORT
-    write_atomically(path, json.dumps(report.document, indent=2, allow_nan=False).encode())
+    write_atomically(path, json_text(report.document).encode())
     return path
 
 
@@ -220,20 +219,40 @@ def timing_json(timing: Timing) -> TimesJson:
     }
 
 
-def estimator_breakdown(charges: Sequence[Sequence[Charge]], timings: Sequence[Timing]) -> EstimatorBreakdownJson:
-    """FLOPs and time by namespace and operation. A traced program runs as a whole, so its parts have no times."""
+Namespaces = dict[str, NamespaceJson]
+
+
+def estimator_breakdown(
+    charges: Sequence[Sequence[Charge]],
+    timings: Sequence[Timing],
+    known: dict[tuple[Charge, ...], Namespaces] | None = None,
+) -> EstimatorBreakdownJson:
+    """FLOPs and time by namespace and operation. A traced program runs as a whole, so its parts have no times.
+
+    `known` has the namespaces of other cases of the report: those that cost the same share one object.
+    """
+    flops = sum(charge.flops for case in charges for charge in case)
+    whole = tuple(charge for case in charges for charge in case)
+    if known is None:
+        by_namespace = _by_namespace(whole)
+    elif whole in known:
+        by_namespace = known[whole]
+    else:
+        by_namespace = known[whole] = _by_namespace(whole)
+    return {"flops_used": flops, **timing_json(_sum_timings(timings)), "by_namespace": by_namespace}
+
+
+def _by_namespace(charges: Sequence[Charge]) -> Namespaces:
     rows: dict[str, dict[str, list[Charge]]] = defaultdict(lambda: defaultdict(list))
-    for charge in (charge for case in charges for charge in case):
+    for charge in charges:
         rows[f"estimator.{charge.namespace or 'estimator-client'}"][charge.operation].append(charge)
-    namespaces: dict[str, NamespaceJson] = {
+    return {
         namespace: {
             **_spent([charge for operation in operations.values() for charge in operation]),
             "operations": {name: _spent(operation) for name, operation in operations.items()},
         }
         for namespace, operations in rows.items()
     }
-    flops = sum(charge.flops for case in charges for charge in case)
-    return {"flops_used": flops, **timing_json(_sum_timings(timings)), "by_namespace": namespaces}
 
 
 def total_xla(figures: Sequence[float | None]) -> float | None:

@@ -18,7 +18,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.core.utils import JobReturn, JobStatus
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from whest.cli.jobs import carry_out
@@ -57,12 +57,21 @@ def _interrupt(number: int, frame: FrameType | None) -> NoReturn:
 
 def resolve(config: DictConfig) -> dict[str, Any]:
     """The composed config as plain data. A missing value is an error."""
+    try:
+        container = OmegaConf.to_container(config, resolve=True)
+    except OmegaConfBaseException:
+        refuse_missing(config)  # says it in fewer words
+        raise
+    assert isinstance(container, dict)
+    if MISSING in str(container):  # asking each node by itself takes as long as the container
+        refuse_missing(config)
+    return {str(key): value for key, value in container.items()}
+
+
+def refuse_missing(config: DictConfig) -> None:
     missing = sorted(str(key) for key in OmegaConf.missing_keys(config))
     if missing:
         raise ConfigError(f"{missing[0]} is missing: set {missing[0]}=…")
-    container = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(container, dict)
-    return {str(key): value for key, value in container.items()}
 
 
 def task_function(config: DictConfig) -> Any:

@@ -6,6 +6,8 @@ which it sets at the very end. Here the composed config is kept, and a job gets 
 
 import copy
 import pickle
+from collections.abc import Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +15,51 @@ from hydra._internal.config_loader_impl import ConfigLoaderImpl, get_overrides_d
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import ConfigCompositionException
+from hydra.plugins.sweeper import Sweeper
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from whest.config.copies import copy_quickly
 from whest.config.sources import config_folder
 from whest.config.versions import HYDRA
 
 KEPT, MOST_KEPT = "_whest_kept", 16
 """The attribute of Hydra's loader with the kept configs. It travels with the loader to a launcher's processes."""
-_HYDRAS_OWN = ConfigLoaderImpl.load_sweep_config
+_HYDRAS_OWN, _HYDRAS_CHECK = ConfigLoaderImpl.load_sweep_config, Sweeper.validate_batch_is_legal
 
 
 def compose_once() -> None:
     """Let Hydra 1.3 compose the jobs of whest's sweeps by `load_job`."""
     if HYDRA < (1, 4):
         ConfigLoaderImpl.load_sweep_config = load_job  # type: ignore[method-assign,assignment]
+        Sweeper.validate_batch_is_legal = check_jobs  # type: ignore[method-assign]
+        copy_quickly()
+
+
+def check_jobs(sweeper: Any, batch: Sequence[Sequence[str]]) -> None:
+    """Compose every job before the first one runs, as Hydra does. Jobs that only set values share one config here."""
+    loader = sweeper.hydra_context.config_loader if getattr(sweeper, "hydra_context", None) else sweeper.config_loader
+    if not _is_whests(loader):
+        _HYDRAS_CHECK(sweeper, batch)
+        return
+    tried: dict[tuple[str, ...], DictConfig] = {}
+    for overrides in batch:
+        words = [_parsed(word) for word in overrides]
+        values = [word for word in words if _sets_a_value(loader, word)]
+        chosen = tuple(_line(word) for word in words if word not in values)
+        if chosen not in tried or any(word.is_add() or word.is_delete() for word in values):
+            tried[chosen] = loader.load_sweep_config(sweeper.config, list(overrides))
+            continue
+        loader.validate_sweep_overrides_legal(overrides=values, run_mode=RunMode.RUN, from_shell=True)
+        _set_values(values, tried[chosen])
+
+
+def _set_values(values: list[Override], config: DictConfig) -> None:
+    try:
+        ConfigLoaderImpl._apply_overrides_to_config(values, config)
+    except OmegaConfBaseException as error:
+        raise ConfigCompositionException() from error
 
 
 def load_job(loader: ConfigLoaderImpl, master_config: DictConfig, sweep_overrides: list[str]) -> DictConfig:
@@ -37,7 +68,7 @@ def load_job(loader: ConfigLoaderImpl, master_config: DictConfig, sweep_override
         return _HYDRAS_OWN(loader, master_config, sweep_overrides)
     typed = OmegaConf.to_container(master_config.hydra.overrides.hydra)
     assert isinstance(typed, list)
-    words = OverridesParser.create().parse_overrides([*map(str, typed), *sweep_overrides])
+    words = [_parsed(word) for word in (*map(str, typed), *sweep_overrides)]
     values = [word for word in words if _sets_a_value(loader, word)]
     loader.validate_sweep_overrides_legal(overrides=values, run_mode=RunMode.RUN, from_shell=True)
     config = _copy(loader, master_config.hydra.job.config_name, [_line(word) for word in words if word not in values])
@@ -48,6 +79,17 @@ def load_job(loader: ConfigLoaderImpl, master_config: DictConfig, sweep_override
         raise ConfigCompositionException() from error
     OmegaConf.copy_cache(from_config=master_config, to_config=config)
     return config
+
+
+@lru_cache(maxsize=4096)
+def _parsed(word: str) -> Override:
+    """Hydra loads each job twice: all of them before the first, to find errors, and each when it runs."""
+    return _parser().parse_overrides([word])[0]
+
+
+@cache
+def _parser() -> OverridesParser:
+    return OverridesParser.create()
 
 
 def _is_whests(loader: ConfigLoaderImpl) -> bool:

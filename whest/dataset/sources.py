@@ -5,6 +5,7 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -38,6 +39,7 @@ class SuiteDataset:
         return _select(_suite_dataset(suite), self.range, self.n_mlps)
 
 
+@lru_cache(maxsize=4)
 def _suite_dataset(suite: Suite) -> Dataset:
     protocol = SeedProtocol()
     rows = tuple(
@@ -180,4 +182,6 @@ def _seeds_from_file(path: Path) -> list[int]:
 
 def _select(dataset: Dataset, range_: Range | None, n_mlps: int | None) -> Dataset:
     chosen = selected(dataset.name, dataset.n_mlps, range_, n_mlps)
+    if chosen == range(dataset.n_mlps):
+        return dataset  # with its digest, if that is known
     return replace(dataset, rows=dataset.rows[chosen.start : chosen.stop])

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ SCHEMA = 2
 TRUTH_ARRAYS = ("means", "standard_errors", "avg_variances", "n_samples", "n_replicates")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Suite:
     """One round's shipped rows."""
 
@@ -105,6 +106,13 @@ def load_suite(round_name: str, version: int | None = None) -> Suite:
         )
     version = versions[-1] if version is None else version
     path = suite_path(round_name, version)
+    found = path.stat()
+    return _read_suite(path, version, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+@lru_cache(maxsize=4)
+def _read_suite(path: Path, version: int, state: tuple[int, ...]) -> Suite:
+    """The suite of a file in this state: the jobs of a sweep share it, so nothing in it can be written."""
     damaged = WhestError(f"the shipped suite {path.name} is damaged or of another version: reinstall whest")
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
@@ -114,6 +122,8 @@ def load_suite(round_name: str, version: int | None = None) -> Suite:
         raise damaged from error
     if header["schema"] != SCHEMA or header["sha256"] != _digest(arrays):
         raise damaged
+    for array in arrays.values():
+        array.flags.writeable = False
     truths = [
         Truth(means, errors, float(variance), int(n), int(replicates) or None)
         for means, errors, variance, n, replicates in zip(*(arrays[name] for name in TRUTH_ARRAYS), strict=True)

@@ -10,19 +10,34 @@ from whest.page.words import label
 
 DIGITS = 5
 """Significant digits of a chart's numbers: more than a screen has pixels."""
-ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
+FORMAT, HUGE = f"%.{DIGITS}g,", 1e308
+"""A larger number may round up to infinity, which JSON doesn't have."""
+ESCAPES = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 """Inside JSON these characters occur only in strings, where their escape is the same character."""
 
 
 def chart_json(chart: Chart) -> str:
     """A chart as JSON that is safe inside a <script> element."""
-    document = {
-        "x": _axis(chart.x),
-        "y": _axis(chart.y),
-        "series": [_series(series, chart.x.is_time) for series in chart.series],
-        "guides": [_guide(guide) for guide in chart.guides],
-    }
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPES)
+    series = ",".join([_series(series, chart.x.is_time) for series in chart.series])
+    guides = [_guide(guide) for guide in chart.guides]
+    return _safe(
+        f'{{"x":{_text(_axis(chart.x))},"y":{_text(_axis(chart.y))},"series":[{series}],"guides":{_text(guides)}}}'
+    )
+
+
+def script_json(document: Any) -> str:
+    """JSON that is safe inside a <script> element."""
+    return _safe(_text(document))
+
+
+def _text(document: Any) -> str:
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def _safe(text: str) -> str:
+    for char, escape in ESCAPES.items():  # `str.translate` takes each letter by itself, a hundred times as long
+        text = text.replace(char, escape)
+    return text
 
 
 def _axis(axis: Axis) -> Mapping[str, Any]:
@@ -30,25 +45,24 @@ def _axis(axis: Axis) -> Mapping[str, Any]:
     return {"label": label(axis.label), "log": axis.is_log, "whole": axis.is_integer, "time": axis.is_time, **ends}
 
 
-def _series(series: Series, is_time: bool) -> Mapping[str, Any]:
+def _series(series: Series, is_time: bool) -> str:
+    """A series as JSON. Its numbers, which are most of a page, are written all at once."""
     columns = [series.x, series.y, *(values for values in (series.low, series.high, series.names) if len(values))]
     if len({len(column) for column in columns}) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise ValueError(f"the columns of the series {series.name!r} differ in length: {lengths}")
-    return {
-        "name": label(series.name),
-        "kind": series.kind,
-        "colour": series.colour,
-        "x": [round(x) for x in series.x] if is_time else _numbers(series.x),
+    head = _text({"name": label(series.name), "kind": series.kind, "colour": series.colour})
+    marks = _text({"band": series.is_band, "dashed": series.is_dashed, "faint": series.is_faint})
+    parts = {
+        "x": _text([round(x) for x in series.x]) if is_time else _numbers(series.x),
         "y": _numbers(series.y),
         "low": _numbers(series.low),
         "high": _numbers(series.high),
         "names": _words(series.names),
         "notes": _words(series.notes),
-        "band": series.is_band,
-        "dashed": series.is_dashed,
-        "faint": series.is_faint,
     }
+    inner = ",".join([f'"{name}":{text}' for name, text in parts.items()])
+    return f"{head[:-1]},{inner},{marks[1:]}"
 
 
 def _guide(guide: Guide) -> Mapping[str, Any]:
@@ -56,8 +70,16 @@ def _guide(guide: Guide) -> Mapping[str, Any]:
     return {"name": label(guide.name), "colour": guide.colour, "dashed": guide.is_dashed, **place}
 
 
-def _numbers(values: Iterable[float | None]) -> list[float | int | None]:
-    return [None if value is None or not math.isfinite(value) else _short(value) for value in values]
+def _numbers(values: Iterable[float | None]) -> str:
+    """A list of numbers in JSON, with five significant digits."""
+    given = tuple(values)
+    try:
+        is_plain = all(map(math.isfinite, given)) and max(map(abs, given), default=0) < HUGE  # type: ignore[arg-type]
+    except TypeError:  # a None among them
+        is_plain = False
+    if not is_plain:
+        return _text([None if value is None or not math.isfinite(value) else _short(value) for value in given])
+    return f"[{(FORMAT * len(given) % given)[:-1]}]"
 
 
 def _short(value: float) -> float | int:
@@ -68,10 +90,11 @@ def _short(value: float) -> float | int:
     return int(short) if short.is_integer() and abs(short) < 1e6 else short
 
 
-def _words(words: Sequence[str]) -> Mapping[str, Any]:
+def _words(words: Sequence[str]) -> str:
     """The different words, and the place of each point's word among them."""
     places = {word: i for i, word in enumerate(dict.fromkeys(words))}
-    return {"words": [label(word) for word in places], "of": [places[word] for word in words]}
+    of = ",".join([str(places[word]) for word in words])
+    return f'{{"words":{_text([label(word) for word in places])},"of":[{of}]}}'
 
 
 def interval_places(block: Intervals) -> tuple[list[tuple[Interval, float, float, float]], float | None]:

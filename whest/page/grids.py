@@ -1,12 +1,11 @@
 """Grids as data for the page's script: numbers as base64 of little-endian float32, which is short and exact."""
 
 import base64
-import json
 
 import numpy as np
 
 from whest.page.blocks import Grid
-from whest.page.charts import ESCAPES
+from whest.page.charts import script_json
 from whest.page.words import label
 
 MOST_PLACES = 2**17
@@ -34,7 +33,7 @@ def grid_json(grid: Grid) -> str:
             for quantity in grid.quantities
         ],
     }
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).translate(ESCAPES)
+    return script_json(document)
 
 
 def _packed(values: np.ndarray, kind: str) -> str:

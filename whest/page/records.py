@@ -1,19 +1,17 @@
 """Records as data for the page's script, and the first of them as a plain table."""
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Any
 
 from whest.page.blocks import Cell, Column, Records, Table, Value
-from whest.page.charts import ESCAPES
+from whest.page.charts import script_json
 from whest.page.words import clean_text
 
 SHOWN, WITHOUT_SCRIPT = 50, 20
 """Rows per page of records, and rows of the table that stands there without JavaScript."""
 LONGEST = 300
 """Characters of a cell."""
-SPECIAL = re.compile("[<>&\u2028\u2029]")
 
 
 def records_json(block: Records) -> str:
@@ -30,8 +28,7 @@ def records_json(block: Records) -> str:
     ]
     rows = [[_words(record.key), *map(_cell, record.cells)] for record in block.rows]
     document = {"columns": columns, "rows": rows, "store": _words(block.store), "size": SHOWN}
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return SPECIAL.sub(lambda found: ESCAPES[ord(found[0])], text)
+    return script_json(document)
 
 
 def first_rows(block: Records) -> Table:

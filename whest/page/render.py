@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemBytecodeCache, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from whest import __version__
 from whest.files import write_atomically
@@ -149,6 +149,22 @@ def shown_records(block: Records) -> tuple[Table, Markup]:
     return first_rows(block), Markup(records_json(block))
 
 
+def cells_html(rows: Sequence[Sequence[ShownCell]]) -> Markup:
+    """The rows of a table's body, escaped. A template takes three times as long for a page's thousand cells."""
+    return Markup("\n".join(f"<tr>{''.join(map(_cell_html, row))}</tr>" for row in rows))
+
+
+def _cell_html(cell: ShownCell) -> str:
+    shown = _escaped(cell.text)
+    shown = f'<a href="{_escaped(cell.href)}">{shown}</a>' if cell.href else shown
+    kind = f"{'number ' if cell.is_numeric else ''}{'wrap ' if cell.is_wrapped else ''}{_escaped(cell.tone)}"
+    return f'<td class="{kind}" data-sort="{_escaped(cell.sort)}">{shown}</td>'
+
+
+def _escaped(text: str) -> str:
+    return str(escape(clean(text)))
+
+
 def _show(cell: Value | Cell, is_numeric: bool, is_wrapped: bool) -> ShownCell:
     value = _sort_value(cell)
     sort = "" if value is None else repr(float(value)) if _is_number(value) else str(value)
@@ -223,6 +239,7 @@ def _environment() -> Environment:
         bytecode_cache=_compiled_templates(),
     )
     environment.filters |= {"anchor": anchor, "table": table_cells, "groups": group_charts, "bars": bar_widths}
+    environment.filters["cells"] = cells_html
     environment.filters |= {"intervals": interval_places, "link": safe_href}
     environment.filters |= {"records": shown_records, "flame": flame_boxes}
     environment.filters["chart_json"] = lambda chart: Markup(chart_json(chart))

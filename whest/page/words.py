@@ -1,6 +1,7 @@
 """Text from strangers, made harmless for a page: no control characters, and labels that are not too long."""
 
 import unicodedata
+from functools import lru_cache
 
 LONGEST_LABEL = 60
 BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
@@ -9,7 +10,9 @@ BIDI = set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
 
 def clean_text(text: str) -> str:
     """Replace control characters, surrogates and direction marks by the replacement character. None is printable."""
-    return text if text.isprintable() else "".join(map(_writable, text))
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(map(_writable, text))
 
 
 def _writable(char: str) -> str:
@@ -17,6 +20,7 @@ def _writable(char: str) -> str:
     return "\ufffd" if is_control or char in BIDI else char
 
 
+@lru_cache(maxsize=2**14)
 def label(text: str, longest: int = LONGEST_LABEL) -> str:
     """Text as the label of a chart: clean, on one line, and not too long."""
     words = clean_text(text).replace("\n", " ").replace("\t", " ")

@@ -10,7 +10,7 @@ import numpy as np
 from omegaconf import OmegaConf
 
 from whest.config.commands import words_of
-from whest.document import Json, case_key, case_rows, case_score, front_of, n_failed
+from whest.document import REPORT, Json, case_key, case_rows, case_score, front_of, n_failed
 from whest.notation import inert
 from whest.scoring.paired import Paired
 from whest.scoring.serial import SERIAL
@@ -76,6 +76,13 @@ class SweepRow:
     """Whether the cases are blocks of a stream, in its order."""
 
 
+State = tuple[tuple[int, int, int], ...]
+OVERRIDES = Path(".hydra", "overrides.yaml")
+MOST_KNOWN = 10_000
+_KNOWN: dict[Path, tuple[State, SweepRow]] = {}
+"""The rows of finished jobs that this process has read: a running sweep's page is written many times."""
+
+
 def read_sweep(folder: Path, elsewhere: Mapping[int, Json] | None = None) -> list[SweepRow]:
     """One row per job, in order. `elsewhere` has the reports of jobs whose folders are on other machines."""
     jobs = {int(path.name): path for path in folder.iterdir() if path.name.isdigit()}
@@ -85,10 +92,31 @@ def read_sweep(folder: Path, elsewhere: Mapping[int, Json] | None = None) -> lis
 
 
 def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow:
-    stored = folder / ".hydra" / "overrides.yaml" if folder else None
+    state = _state(folder) if folder else None
+    if folder is None or state is None:
+        return _read_anew(job, folder, elsewhere)
+    known = _KNOWN.get(folder)
+    if known is None or known[0] != state:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[folder] = state, _read_anew(job, folder, elsewhere)
+    return known[1]
+
+
+def _state(folder: Path) -> State | None:
+    """What a finished job's files look like from outside; None if it has none."""
+    try:
+        found = [(folder / name).stat() for name in (REPORT, OVERRIDES)]
+    except OSError:
+        return None
+    return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
+
+
+def _read_anew(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow:
+    stored = folder / OVERRIDES if folder else None
     overrides = " ".join(OmegaConf.load(stored)) if stored and stored.exists() else ""
     try:
-        report = json.loads((folder / "report.json").read_text()) if folder else elsewhere
+        report = json.loads((folder / REPORT).read_text()) if folder else elsewhere
     except (OSError, ValueError):
         report = elsewhere
     return row_of(job, overrides, report) if report else SweepRow(job, overrides, "failed", problem=_reason(folder))
@@ -176,7 +204,11 @@ def _marked(row: SweepRow, top: SweepRow | None) -> SweepRow:
 def best_of(rows: Sequence[SweepRow]) -> list[tuple[SweepRow, list[SweepRow]]]:
     """The best job of each protocol, in order of budget, and the jobs that are not resolved from it."""
     tops = sorted((row for row in rows if row.best == "best"), key=lambda row: row.flop_budget or 0)
-    return [(top, [o for o in rows if o.best == "tied" and o.protocol_hash == top.protocol_hash]) for top in tops]
+    ties: dict[str | None, list[SweepRow]] = {}
+    for row in rows:
+        if row.best == "tied":
+            ties.setdefault(row.protocol_hash, []).append(row)
+    return [(top, ties.get(top.protocol_hash, [])) for top in tops]
 
 
 def mark_front(rows: Sequence[SweepRow]) -> list[SweepRow]:

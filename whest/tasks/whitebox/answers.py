@@ -1,5 +1,7 @@
 """Prediction against truth: the residuals of each layer, and which neurons the error comes from."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from whest.notation import figure
@@ -33,11 +35,20 @@ def layers_to_show(errors: np.ndarray) -> list[int]:
     return list(dict.fromkeys([last, worst, *range(last)]))
 
 
+@lru_cache(maxsize=2**14)
+def _neuron(i: int) -> str:
+    return f"neuron {i + 1}"
+
+
+@lru_cache(maxsize=32)
 def choose(n_all: int, n_wanted: int) -> np.ndarray:
     """The neurons to draw: all, or `n_wanted` at random, always the same ones."""
     if n_all <= n_wanted:
-        return np.arange(n_all)
-    return np.sort(np.random.default_rng(0).choice(n_all, max(n_wanted, 1), replace=False))
+        chosen = np.arange(n_all)
+    else:
+        chosen = np.sort(np.random.default_rng(0).choice(n_all, max(n_wanted, 1), replace=False))
+    chosen.flags.writeable = False
+    return chosen
 
 
 def _layer_name(layer: int, errors: np.ndarray) -> str:
@@ -65,8 +76,8 @@ def _residuals(answers: Answers, layer: int, chosen: np.ndarray, kinds: np.ndarr
             kind="points",
             colour=TINTS[kind],
             is_faint=True,
-            names=[answers.names[i // width] for i in members],
-            notes=[f"neuron {i % width + 1}" for i in members],
+            names=[answers.names[i] for i in (members // width).tolist()],
+            notes=[_neuron(i) for i in (members % width).tolist()],
         )
         for kind, members in groups.items()
         if len(members)

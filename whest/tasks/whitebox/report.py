@@ -6,11 +6,11 @@ from typing import cast
 
 from whest.cases.prediction import Failure
 from whest.cases.whitebox import WhiteboxCase
-from whest.cost import Timing
+from whest.cost import Charge, Timing
 from whest.document import Json
 from whest.limits import Limits
 from whest.notation import count
-from whest.report import NO_TIMES, Report, estimator_breakdown, timing_json, total_xla
+from whest.report import NO_TIMES, Namespaces, Report, estimator_breakdown, timing_json, total_xla
 from whest.results import MlpRow, WhiteboxFindings
 from whest.schema import SamplingBreakdownJson, SpentJson
 from whest.scoring.whitebox import CaseMeasures, WhiteboxScore
@@ -44,6 +44,7 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
 
     def results(self) -> WhiteboxFindings:
         timings = [case.prediction.timing for case in self.cases]
+        known: dict[tuple[Charge, ...], Namespaces] = {}
         return {
             "flops_xla": total_xla([case.prediction.cost.flops_xla for case in self.cases]),
             "xla_unknown": sorted({name for case in self.cases for name in case.prediction.cost.xla_unknown}),
@@ -53,7 +54,8 @@ class WhiteboxReport(Report[WhiteboxCase, WhiteboxScore]):
                 "estimator": estimator_breakdown([case.prediction.cost.charges for case in self.cases], timings),
             },
             "per_mlp": [
-                _case_json(case, scored, self.limits) for case, scored in zip(self.cases, self.score.cases, strict=True)
+                _case_json(case, scored, self.limits, known)
+                for case, scored in zip(self.cases, self.score.cases, strict=True)
             ],
         }
 
@@ -62,7 +64,12 @@ def _failed_in_setup(case: WhiteboxCase) -> bool:
     return case.prediction.failure is not None and case.prediction.failure.code == "SETUP_ERROR"
 
 
-def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> MlpRow:
+def _case_json(
+    case: WhiteboxCase,
+    scored: CaseMeasures,
+    limits: Limits,
+    known: dict[tuple[Charge, ...], Namespaces] | None = None,
+) -> MlpRow:
     prediction = case.prediction
     row = {
         "mlp_index": case.index,
@@ -72,7 +79,7 @@ def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> MlpR
         "xla_unknown": list(prediction.cost.xla_unknown),
         "effective_compute": scored.effective_compute,
         **scored.own_figures,
-        **asdict(scored.flags),
+        **vars(scored.flags),
         **timing_json(prediction.timing),
         "final_layer_mse": scored.final_layer_mse,
         "all_layers_mse": scored.all_layers_mse,
@@ -80,7 +87,7 @@ def _case_json(case: WhiteboxCase, scored: CaseMeasures, limits: Limits) -> MlpR
         "truth_floor_mse": scored.truth_floor_mse,
         "sampling_mse_at_budget": scored.sampling_mse_at_budget,
         "sampling_mse_at_compute": scored.sampling_mse_at_compute,
-        "breakdowns": {"estimator": estimator_breakdown([prediction.cost.charges], [prediction.timing])},
+        "breakdowns": {"estimator": estimator_breakdown([prediction.cost.charges], [prediction.timing], known)},
         "compile_time_s": prediction.compile_time_s,
         "output": prediction.output or None,
         "traceback": None,
