@@ -58,6 +58,9 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
         raise JobFailedError(report.problem)
     if point and report.score.score is not None:
         keep_point(folder, point, report)
+        from whest.sweeps.table import remember  # the table's statistics are slow to import, and a single run has none
+
+        remember(folder.absolute(), overrides, report.to_json())
     return report.score.score
 
 

@@ -121,7 +121,7 @@ def _dumped(values: Any) -> str:
     return text
 
 
-class _Dumper(yaml.Dumper):
+class _Dumper(yaml.Dumper):  # type: ignore[misc]
     """OmegaConf's: strings that look like numbers are quoted. Nothing is written as a reference to something above."""
 
     def ignore_aliases(self, data: Any) -> bool:

@@ -33,7 +33,7 @@ def compose_once() -> None:
     """Let Hydra 1.3 compose the jobs of whest's sweeps by `load_job`."""
     if HYDRA < (1, 4):
         ConfigLoaderImpl.load_sweep_config = load_job  # type: ignore[method-assign,assignment]
-        Sweeper.validate_batch_is_legal = check_jobs  # type: ignore[method-assign]
+        Sweeper.validate_batch_is_legal = check_jobs  # type: ignore[method-assign,assignment]
         copy_quickly()
 
 

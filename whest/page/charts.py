@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from whest.page.blocks import Axis, Chart, Colour, Guide, Interval, Intervals, Series
@@ -58,8 +59,8 @@ def _series(series: Series, is_time: bool) -> str:
         "y": _numbers(series.y),
         "low": _numbers(series.low),
         "high": _numbers(series.high),
-        "names": _words(series.names),
-        "notes": _words(series.notes),
+        "names": _words(tuple(series.names)),
+        "notes": _words(tuple(series.notes)),
     }
     inner = ",".join([f'"{name}":{text}' for name, text in parts.items()])
     return f"{head[:-1]},{inner},{marks[1:]}"
@@ -90,7 +91,8 @@ def _short(value: float) -> float | int:
     return int(short) if short.is_integer() and abs(short) < 1e6 else short
 
 
-def _words(words: Sequence[str]) -> str:
+@lru_cache(maxsize=256)
+def _words(words: tuple[str, ...]) -> str:
     """The different words, and the place of each point's word among them."""
     places = {word: i for i, word in enumerate(dict.fromkeys(words))}
     of = ",".join([str(places[word]) for word in words])

@@ -4,6 +4,7 @@ If a sweep's state file says "open" and no process holds its lock, the sweep was
 in the same folder. Finished jobs are recognised by the hash of their point (`whest.sweeps.resume`); the others are run.
 """
 
+import gc
 import hashlib
 import json
 import logging
@@ -113,6 +114,8 @@ class SweepCallback(Callback):
             _open_parent(_PARENTLESS.pop())
 
     def on_job_end(self, config: DictConfig, job_return: Any, **kwargs: Any) -> None:
+        if not gc.get_freeze_count():
+            gc.freeze()  # what the first job imported and compiled stays: later collections need not look at it
         folder = Path(config.hydra.sweep.dir).absolute()
         if config.job == "score" and config.page and (folder / SWEEP_FILE).exists():  # a single run ends here too
             from whest.sweeps.live import rewrite_page

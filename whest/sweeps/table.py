@@ -103,6 +103,13 @@ def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow
     return known[1]
 
 
+def remember(folder: Path, overrides: Sequence[str], report: Json) -> None:
+    """Keep the row of a job that this process has just finished: its report need not be read for the table."""
+    state = _state(folder)
+    if state is not None and folder.name.isdigit() and len(_KNOWN) < MOST_KNOWN:
+        _KNOWN[folder] = state, row_of(int(folder.name), " ".join(overrides), report)
+
+
 def _state(folder: Path) -> State | None:
     """What a finished job's files look like from outside; None if it has none."""
     try:
