@@ -1,6 +1,8 @@
 """The types of `report.json`: real reports fit them, and docs/report.schema.json is made from them."""
 
 import copy
+import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from pydantic import ValidationError
 import whest
 from tests.support.documents import check_document, check_types
 from tests.support.places import ROOT
-from whest.document import json_schema
+from whest.document import json_schema, json_text, strict_json
 from whest.results import MlpRow, PrequentialResults, WhiteboxResults
 from whest.schema import ErrorJson
 
@@ -129,3 +131,30 @@ def test_every_key_is_described_in_one_line_and_every_object_is_closed() -> None
     assert told
     assert [key for key, text in told.items() if not text.endswith(".") or "\n" in text] == []
     assert [name for name, one in definitions.items() if one["additionalProperties"] is not False] == []
+
+
+SHARED = {"flops": 3, "parts": [{"a": 1.5}, {"a": 1}]}
+VALUES: list[Any] = [
+    {},
+    [],
+    [[], {}, [[]]],
+    {"a": SHARED, "b": {"c": SHARED, "d": [SHARED, SHARED]}},
+    {"text": 'ü ☃ \U0001f600 \u2028 \ud800 "\\ \n', "": "key", "ü": None},
+    [0, -0.0, 1e22, 1e-7, 0.1, 10**30, True, False, None, 5e-324],
+    (1, (2, "three")),
+]
+
+
+def test_reports_are_written_byte_for_byte_as_json_writes_them() -> None:
+    for value in VALUES:
+        assert json_text(value) == json.dumps(value, indent=2, allow_nan=False)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_text({"a": [math.nan]})
+
+
+def test_what_is_one_object_twice_is_written_twice() -> None:
+    strict = strict_json({"a": SHARED, "b": [SHARED], "c": (math.inf, SHARED)})
+    assert strict == {"a": SHARED, "b": [SHARED], "c": [None, SHARED]}
+    assert strict["a"] is strict["b"][0]
+    assert strict["a"] is not SHARED
+    assert json.loads(json_text(strict)) == strict

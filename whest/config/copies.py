@@ -88,7 +88,7 @@ def yaml_text(values: Any) -> str:
 
 def _pair_text(depth: int, key: Any, value: Any) -> str:
     head = _kept_text(depth, key, _Shown({}))
-    if isinstance(value, dict) and value and head.endswith(": {}\n"):
+    if isinstance(value, dict) and value and head.endswith(": {}\n") and head.count("\n") == 1:
         inner = (_pair_text(depth + 1, *pair) for pair in value.items())
         return head.removesuffix(" {}\n") + "\n" + "".join(inner)
     return _kept_text(depth, key, _Shown(value))

@@ -7,6 +7,7 @@ not lost.
 import json
 import logging
 import shlex
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -241,14 +242,8 @@ def log_run(
         _log_dataset(client, run_id, document["run_config"])
         unit = case_score(document["results"])["unit"].lower()
         table = f"per_{unit}.json"
-        _log_table(client, run_id, case_table(view.case_figures(document)), table)
-        if (folder / "figures").exists():
-            client.log_artifacts(run_id, str(folder / "figures"), "figures")
-        if (folder / SOURCE).exists():
-            client.log_artifacts(run_id, str(folder / SOURCE), SOURCE)
-        for name in (REPORT, PAGE, "config.yaml", *view.files, PROVENANCE, CHANGES):
-            if (folder / name).exists():
-                client.log_artifact(run_id, str(folder / name))
+        kept = (REPORT, PAGE, "config.yaml", *view.files, PROVENANCE, CHANGES, "figures", SOURCE)
+        _log_files(client, run_id, folder, kept, {table: table_json(case_table(view.case_figures(document)))})
         page = PAGE if (folder / PAGE).exists() else None
         last = {
             TABLES: json.dumps([{"path": table, "type": "table"}]),
@@ -262,10 +257,26 @@ def log_run(
     return run_id
 
 
-def _log_table(client: "MlflowClient", run_id: str, table: Mapping[str, list[Any]], name: str) -> None:
+def _log_files(
+    client: "MlflowClient", run_id: str, folder: Path, names: Sequence[str], texts: Mapping[str, str]
+) -> None:
+    """Store files, folders of files and texts in one call: MLflow takes a folder, so here is one of links to them."""
+    with tempfile.TemporaryDirectory(prefix="whest-") as place:
+        staged = Path(place)
+        for name, text in texts.items():
+            (staged / name).write_text(text, encoding="utf-8")
+        for path in (folder / name for name in names):
+            for file in (path, *path.rglob("*")) if path.is_dir() else (path,):
+                if file.is_file():
+                    link = staged / file.relative_to(folder)
+                    link.parent.mkdir(parents=True, exist_ok=True)
+                    link.symlink_to(file.absolute())
+        client.log_artifacts(run_id, place)
+
+
+def table_json(table: Mapping[str, list[Any]]) -> str:
     """What `client.log_table` writes, which makes a pandas frame and asks the store three times. The tag comes last."""
-    rows = [list(row) for row in zip(*table.values(), strict=True)]
-    client.log_text(run_id, json.dumps({"columns": list(table), "data": rows}), name)
+    return json.dumps({"columns": list(table), "data": [list(row) for row in zip(*table.values(), strict=True)]})
 
 
 def _log_figures(
