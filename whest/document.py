@@ -226,6 +226,8 @@ def has_failed(row: Mapping[str, Any]) -> bool:
     """Whether a case was scored as failed: it has an error code, or one of its `…_exhausted` flags is true."""
     if row.get("error_code") is not None:
         return True
+    if True not in row.values():
+        return False
     return any(value is True and key.endswith("_exhausted") for key, value in row.items())
 
 

@@ -65,12 +65,10 @@ def _copied_for_job(config: Any) -> Any:
 
 
 def _set_config(self: HydraConfig, cfg: DictConfig) -> None:
-    """Hydra's own part of a job's config, apart from the rest but able to refer to it."""
+    """Hydra's own part of a job's config, apart from the rest but able to refer to it. Nobody changes it from there."""
     OmegaConf.set_readonly(cfg.hydra, True)
     self.cfg = DictConfig({})  # type: ignore[assignment]
-    own = copied(cfg.hydra)
-    self.cfg.__dict__["_content"]["hydra"] = own  # setting it by its name would copy it again, node by node
-    own._set_parent(cfg)
+    self.cfg.__dict__["_content"]["hydra"] = cfg.hydra  # setting it by its name would copy it, node by node
 
 
 def _save_config(cfg: Any, filename: str, output_dir: Path) -> None:

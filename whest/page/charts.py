@@ -72,8 +72,12 @@ def _guide(guide: Guide) -> Mapping[str, Any]:
 
 
 def _numbers(values: Iterable[float | None]) -> str:
-    """A list of numbers in JSON, with five significant digits."""
-    given = tuple(values)
+    return _numbers_text(tuple(values))
+
+
+@lru_cache(maxsize=256)
+def _numbers_text(given: tuple[float | None, ...]) -> str:
+    """A list of numbers in JSON, with five significant digits. The truth on one axis is that of the page before."""
     try:
         is_plain = all(map(math.isfinite, given)) and max(map(abs, given), default=0) < HUGE  # type: ignore[arg-type]
     except TypeError:  # a None among them

@@ -46,6 +46,8 @@ OWN_FILES: dict[type, str] = {Records: "records", Grid: "grid"}
 """Blocks with a script and a style of their own. They use parts of the charts' script too."""
 
 
+HARMLESS = re.compile(r"[\w .,:+−–×%-]*")
+"""Text that is the same after cleaning and escaping, as most cells are."""
 SMALLEST_BOX = 0.5
 """In thousandths of a flame's width; smaller frames are left out."""
 
@@ -162,7 +164,7 @@ def _cell_html(cell: ShownCell) -> str:
 
 
 def _escaped(text: str) -> str:
-    return str(escape(clean(text)))
+    return text if HARMLESS.fullmatch(text) else str(escape(clean(text)))
 
 
 def _show(cell: Value | Cell, is_numeric: bool, is_wrapped: bool) -> ShownCell:

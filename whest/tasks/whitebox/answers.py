@@ -35,9 +35,12 @@ def layers_to_show(errors: np.ndarray) -> list[int]:
     return list(dict.fromkeys([last, worst, *range(last)]))
 
 
-@lru_cache(maxsize=2**14)
-def _neuron(i: int) -> str:
-    return f"neuron {i + 1}"
+@lru_cache(maxsize=256)
+def _labels(names: tuple[str, ...], width: int, members: bytes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The MLP and the neuron of each point: the same for all jobs of a sweep on one dataset."""
+    neurons = [f"neuron {i + 1}" for i in range(width)]
+    mlps, places = divmod(np.frombuffer(members, dtype=np.intp), width)
+    return tuple([names[i] for i in mlps.tolist()]), tuple([neurons[i] for i in places.tolist()])
 
 
 @lru_cache(maxsize=32)
@@ -47,7 +50,7 @@ def choose(n_all: int, n_wanted: int) -> np.ndarray:
         chosen = np.arange(n_all)
     else:
         chosen = np.sort(np.random.default_rng(0).choice(n_all, max(n_wanted, 1), replace=False))
-    chosen.flags.writeable = False
+    chosen.flags.writeable = False  # all who ask share it
     return chosen
 
 
@@ -76,11 +79,12 @@ def _residuals(answers: Answers, layer: int, chosen: np.ndarray, kinds: np.ndarr
             kind="points",
             colour=TINTS[kind],
             is_faint=True,
-            names=[answers.names[i] for i in (members // width).tolist()],
-            notes=[_neuron(i) for i in (members % width).tolist()],
+            names=labels[0],
+            notes=labels[1],
         )
         for kind, members in groups.items()
         if len(members)
+        for labels in [_labels(answers.names, width, members.tobytes())]
     ]
     return Chart(
         Axis("true mean"),
