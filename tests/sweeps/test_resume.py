@@ -1,6 +1,7 @@
 """Sweeps that were stopped: the same command continues, repeats no finished job and uses no outdated result."""
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from whest.sweeps.resume import keep_point
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
@@ -146,3 +149,79 @@ def test_twelve_points_stopped_after_five_run_seven_more(
 
 def _curve(client: Any, parent: Any, name: str) -> list[tuple[str, int]]:
     return [(name, point.step) for point in client.get_metric_history(parent.info.run_id, f"score/{name}")]
+
+
+CHANGING = """
+import jax.numpy as jnp
+
+LEVEL = 0.25
+
+
+class Estimator:
+    def predict(self, mlp, budget):
+        return jnp.full((mlp.depth, mlp.width), LEVEL)
+"""
+ADAPTIVE = """
+import jax.numpy as jnp
+
+
+class Estimator:
+    def predict(self, mlp, budget):
+        means = jnp.zeros((mlp.depth, mlp.width))
+        return means + jnp.mean(mlp.weights) if budget > 10**7 else means
+"""
+MEASURED = ("score", "score_se", "final_layer_mse", "per_layer_mse", "mean_effective_compute", "n_failed_mlps")
+
+
+def results_of(folder: Path) -> tuple[dict[str, Any], bytes]:
+    """What a run found, without its times: figures, per MLP too, FLOPs by operation, and the predictions."""
+    report = json.loads((folder / "report.json").read_text())
+    rows = [
+        {**{key: row[key] for key in ("mlp_name", "flops_used", "flops_xla", "per_layer_mse", "truth_floor_mse")}}
+        | {"parts": row["breakdowns"]["estimator"]["by_namespace"]}
+        for row in report["results"]["per_mlp"]
+    ]
+    found = {key: report["results"].get(key) for key in MEASURED}
+    config = {key: value for key, value in report["run_config"].items() if key != "isolation"}
+    return {**found, "rows": rows, "config": config}, (folder / "predictions.npz").read_bytes()
+
+
+def test_a_file_that_changes_between_two_jobs_is_seen(
+    whest: Whest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With as many bytes as before and within the same second: Python's own cache would not see it."""
+    (tmp_path / "mine.py").write_text(CHANGING)
+
+    def edited(*given: Any) -> None:
+        keep_point(*given)
+        stamp = (tmp_path / "mine.py").stat().st_mtime_ns
+        (tmp_path / "mine.py").write_text(CHANGING.replace("0.25", "0.75"))
+        os.utime(tmp_path / "mine.py", ns=(stamp, stamp))
+
+    monkeypatch.setattr("whest.cli.score.keep_point", edited)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    swept = whest(*TINY, "estimator=file", "estimator.path=mine.py", "isolation=none", "budget=1e7,1e8,1e9")
+    assert swept.exit_code == 0, swept.err
+    (first, _), (second, _), (third, _) = (results_of(swept.sweep / str(job)) for job in range(3))
+    sources = [one["config"]["estimator"]["source_sha256"] for one in (first, second, third)]
+    assert sources[0] != sources[1] == sources[2]
+    assert first["final_layer_mse"] != second["final_layer_mse"] == third["final_layer_mse"]
+
+
+def newest_run(outputs: Path) -> Path:
+    return max(outputs.glob("runs/*/*"))
+
+
+def test_jobs_are_what_single_runs_are(whest: Whest, outputs: Path, tmp_path: Path) -> None:
+    """Another budget that changes the program, another seed of the dataset, another shape: all in one process."""
+    (tmp_path / "mine.py").write_text(ADAPTIVE)
+    own = ("debug=tiny", "truth=plain", "estimator=file", "estimator.path=mine.py", "isolation=none")
+    swept = whest("-m", *own, "budget=1e7,1e8", "dataset=fresh", "dataset.seed=1,2", "seed=5")
+    assert swept.exit_code == 0, swept.err
+    jobs = [(budget, seed) for budget in ("1e7", "1e8") for seed in (1, 2)]
+    for number, (budget, seed) in enumerate(jobs):
+        single = whest(*own, f"budget={budget}", "dataset=fresh", f"dataset.seed={seed}", "seed=5")
+        assert single.exit_code == 0, single.err
+        assert results_of(swept.sweep / str(number)) == results_of(newest_run(outputs)), (budget, seed)
+    flops = [results_of(swept.sweep / str(number))[0]["rows"][0]["flops_used"] for number in range(4)]
+    assert flops[0] == flops[1] < flops[2] == flops[3], "the program depends on the budget"

@@ -216,5 +216,6 @@ def _import_file(path: Path) -> ModuleType:
         sys.path.insert(0, str(path.parent))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    spec.loader.exec_module(module)
+    # not by the loader: its cache takes a file of the same length for the same one if it was saved in the same second
+    exec(compile(read_source(path), str(path), "exec", dont_inherit=True), vars(module))
     return module
