@@ -44,7 +44,7 @@ def test_sizes_shrink_with_the_level_and_the_first_layers_are_whole(shape):
     assert (by_level[:, :4] == width).all()
     assert (np.diff(by_level, axis=0) <= 0).all()
     assert by_level.min() >= width // 2
-    assert (by_level % max(1, width // 32) == width % max(1, width // 32)).all()
+    assert (by_level % max(1, width // 16) == width % max(1, width // 16)).all()
     assert matmul_share(list(by_level[0])) == 1
 
 
