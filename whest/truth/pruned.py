@@ -142,11 +142,11 @@ def remaining(
     layers, offsets, places = [], [], []
     for layer, (w, to) in enumerate(zip(weights, kept, strict=True)):
         since = kept[layer - 1] if layer else np.ones(len(w), bool)
-        layers.append(w[since][:, to])
+        layers.append(jnp.asarray(w[since][:, to]))
         offset = (left_out[layer - 1].astype(np.float64)[:, None] * w).sum(axis=0)[to].astype(np.float32)
-        offsets.append(None if since.all() else offset)
-        places.append(None if to.all() else np.flatnonzero(to).astype(np.int32))
-    return Remaining(tuple(layers), tuple(offsets), tuple(places), left_out)
+        offsets.append(None if since.all() else jnp.asarray(offset))
+        places.append(None if to.all() else jnp.asarray(np.flatnonzero(to), jnp.int32))
+    return Remaining(tuple(layers), tuple(offsets), tuple(places), jnp.asarray(left_out))
 
 
 @jax.jit
