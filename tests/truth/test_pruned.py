@@ -168,13 +168,18 @@ def test_pruned_and_plain_agree(width, depth):
     assert ours.avg_variance == pytest.approx(plain.avg_variance, rel=0.05)
 
 
+def always_prune(monkeypatch, level):
+    """Leave so much out, whatever it costs."""
+    monkeypatch.setattr(pruned, "LEVELS", (level,))
+    monkeypatch.setattr(pruned, "FIRST_TRIED", 0)
+    monkeypatch.setattr(pruned, "cheapest", lambda layout, level, c, r: Choice(0.0, level, together(layout)))
+
+
 def test_a_surrogate_of_any_quality_leaves_no_bias(monkeypatch):
     """Far too much is left out: the error bars grow, and the means stay right."""
-    monkeypatch.setattr(
-        pruned, "cheapest", lambda layout, level, c, r: Choice(0.1 - level / 100, level, together(layout))
-    )
+    always_prune(monkeypatch, 0.9)
     (mlp,) = small_mlps(*DEEP, 1)
-    assert chosen(mlp)[1].layers[-1].shape[1] == sizes(*DEEP, LEVELS[-1])[-1]
+    assert chosen(mlp)[1].layers[-1].shape[1] == sizes(*DEEP, 0.9)[-1]
     ours, fast = draw(PrunedTruth(400_000), mlp), draw(FastTruth(400_000), mlp)
     assert ours.floor_mse > 2 * fast.floor_mse
     distance = (ours.means - fast.means)[1:] / np.maximum(
@@ -187,7 +192,8 @@ def test_a_surrogate_of_any_quality_leaves_no_bias(monkeypatch):
 
 def test_a_pruned_stream_goes_on_from_any_of_its_states(monkeypatch):
     monkeypatch.setattr("whest.truth.plan.BLOCK_SAMPLES", 2**12)
-    (mlp,) = small_mlps(256, 12, 1)
+    always_prune(monkeypatch, 0.3)
+    (mlp,) = small_mlps(256, 7, 1)
     sampler = PrunedTruth(8 * 2 * 256 * 17)
     assert chosen(mlp, sampler.n_samples)[1] is not None
     whole = list(sampler.stream(mlp))
@@ -198,8 +204,9 @@ def test_a_pruned_stream_goes_on_from_any_of_its_states(monkeypatch):
 
 
 @pytest.mark.slow
-def test_pruned_intervals_cover_an_independent_truth():
-    """Ten replicates of half a design each, of 200 networks that are deep enough to be pruned."""
+def test_pruned_intervals_cover_an_independent_truth(monkeypatch):
+    """Ten replicates of a design each, of 200 networks that are pruned more than would pay."""
+    always_prune(monkeypatch, 0.5)
     covered, n_pruned, n_samples = [], 0, 10 * 2 * 16 * 9
     for mlp in small_mlps(16, 8, 200):
         stream = np.random.SeedSequence(mlp.seed + 1)  # independent of the intervals' own samples
@@ -213,4 +220,4 @@ def test_pruned_intervals_cover_an_independent_truth():
         covered.append([inside[layer][sampled[layer]].mean() for layer in range(1, mlp.depth)])
     shares = np.nanmean(covered, axis=0)
     assert ((shares >= 0.93) & (shares <= 0.97)).all(), shares
-    assert n_pruned > 0
+    assert n_pruned == 200
