@@ -1,4 +1,4 @@
-"""Is truth=mixed (and fast) without bias? Against long plain sampling, of the same MLPs, at small widths.
+"""Are truth=fast, mixed and pruned without bias? Against long plain sampling, of the same MLPs, at small widths.
 
     python benchmarks/bias.py                              # 1e8 plain samples per MLP: about ten CPU minutes
     python benchmarks/bias.py --reference 1e9              # the long way, about an hour and a half
@@ -21,9 +21,10 @@ from whest.mlp import MLP
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
 from whest.truth.plain import PlainTruth
+from whest.truth.pruned import PrunedTruth
 from whest.truth.truth import Truth, TruthSampler
 
-SHAPES = ((16, 4), (64, 4))
+SHAPES = ((16, 4), (64, 4), (64, 24))
 SEED = 77
 
 
@@ -43,7 +44,7 @@ def distances(ours: Truth, plain: Truth) -> tuple[np.ndarray, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reference", type=float, default=1e8, help="plain samples per MLP")
-    parser.add_argument("--samples", type=float, default=2e7, help="samples of fast and of mixed")
+    parser.add_argument("--samples", type=float, default=2e7, help="samples of each of ours")
     parser.add_argument("--mlps", type=int, default=4)
     asked = parser.parse_args()
     print(f"{asked.mlps} MLPs per shape, {asked.reference:.0e} plain samples against {asked.samples:.0e}\n")
@@ -51,7 +52,7 @@ def main() -> None:
     for width, depth in SHAPES:
         dataset = FreshDataset(width, depth, SEED, asked.mlps).load()
         plain = [draw(PlainTruth(int(asked.reference)), dataset.mlp(row)) for row in dataset.rows]
-        for kind in (FastTruth, MixedTruth):
+        for kind in (FastTruth, MixedTruth, PrunedTruth):
             found = [draw(kind(int(asked.samples)), dataset.mlp(row)) for row in dataset.rows]
             pairs = [distances(ours, theirs) for ours, theirs in zip(found, plain, strict=True)]
             z = np.concatenate([far for far, _ in pairs])

@@ -39,15 +39,16 @@ from whest.truth.crew import usable_cores
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
 from whest.truth.plain import PlainTruth
+from whest.truth.pruned import PrunedTruth
 from whest.truth.reference import ReferenceTruth
 from whest.truth.truth import TruthSampler
 
 SHAPES = ("256x8", "256x32", "1024x16")
 SEED, N_MLPS = 2026, 4
-FLOPS = {"fast": 4e12, "mixed": 4e12, "plain": 1e12, "numpy": 5e11, "peer": 5e11}
+FLOPS = {"fast": 4e12, "mixed": 4e12, "pruned": 4e12, "plain": 1e12, "numpy": 5e11, "peer": 5e11}
 """FLOPs per timing: a few seconds to half a minute each, long enough for stable figures."""
-SAVED_LAYERS = {"fast": 1.5, "mixed": 1.5}
-"""The matmuls that a sampler saves, in layers. Mixed makes cheaper ones, and one in 16 twice: it can exceed 100 %."""
+SAVED_LAYERS = {"fast": 1.5, "mixed": 1.5, "pruned": 1.5}
+"""The matmuls that a sampler saves, in layers. Mixed makes cheaper ones, pruned smaller ones: both can exceed 100 %."""
 AIM = 1e-4
 
 PEER_SCRIPT = """
@@ -72,9 +73,10 @@ from collections import deque
 from whest.dataset.sources import FreshDataset
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
+from whest.truth.pruned import PrunedTruth
 width, depth, seed, place, n_samples = map(int, sys.argv[2:])
 dataset = FreshDataset(width=width, depth=depth, seed=seed, n_mlps=place + 1).load()
-sampler = {"fast": FastTruth, "mixed": MixedTruth}[sys.argv[1]](n_samples)
+sampler = {"fast": FastTruth, "mixed": MixedTruth, "pruned": PrunedTruth}[sys.argv[1]](n_samples)
 stream = sampler.stream(dataset.mlp(dataset.rows[place]))
 first = next(running for running in stream if not running.n_bases_begun)
 print("compiled", flush=True)
@@ -177,6 +179,8 @@ def contestants(shape: tuple[int, int], scale: float, with_peer: bool) -> dict[s
         f"fast ×{cores}": lambda mlp, place: time_crew("fast", shape, place, n["fast"], cores),
         "mixed": lambda mlp, place: time_ours(MixedTruth(n["mixed"]), mlp),
         f"mixed ×{cores}": lambda mlp, place: time_crew("mixed", shape, place, n["mixed"], cores),
+        "pruned": lambda mlp, place: time_ours(PrunedTruth(n["pruned"]), mlp),
+        f"pruned ×{cores}": lambda mlp, place: time_crew("pruned", shape, place, n["pruned"], cores),
         "plain": lambda mlp, place: time_ours(PlainTruth(n["plain"]), mlp),
         "numpy": lambda mlp, place: time_ours(ReferenceTruth(n["numpy"]), mlp),
     }

@@ -35,6 +35,7 @@ from whest.truth.cache import truth_hash
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
 from whest.truth.plain import PlainTruth
+from whest.truth.pruned import PrunedTruth
 from whest.truth.reference import ReferenceTruth
 
 PINS = Path(__file__).with_name("frozen.json")
@@ -79,6 +80,7 @@ def truth_hashes() -> dict[str, str]:
         "fast": FastTruth(n_samples=10_000, standard_error=None, resample=False),
         "mixed": MixedTruth(n_samples=10_000, standard_error=None, resample=False),
         "plain": PlainTruth(n_samples=10_000, standard_error=None, resample=False),
+        "pruned": PrunedTruth(n_samples=10_000, standard_error=None, resample=False),
         "reference": ReferenceTruth(n_samples=10_000, standard_error=None, resample=False),
     }
     return {name: truth_hash(sampler, mlp) for name, sampler in samplers.items()}

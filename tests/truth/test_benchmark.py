@@ -15,6 +15,6 @@ def test_the_comparison_of_samplers_has_a_row_for_each() -> None:
     lines = [line for line in ended.stdout.splitlines() if line.startswith("| 16x3")]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
     names = [row[1].split()[0] for row in rows]
-    assert names == ["fast", "fast", "mixed", "mixed", "plain", "numpy", "*matmul"]
+    assert names == ["fast", "fast", "mixed", "mixed", "pruned", "pruned", "plain", "numpy", "*matmul"]
     assert all(float(row[2].replace(",", "")) > 0 for row in rows)
     assert all(float(row[4]) > 0 for row in rows[:-1])

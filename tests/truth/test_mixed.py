@@ -14,7 +14,7 @@ from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
 from whest.truth.plain import PlainTruth
 from whest.truth.plan import plan
-from whest.truth.rotations import WIDE, Halves, _column_sums, basis_sums, fold_rotations, plan_halves, replicate_mesh
+from whest.truth.rotations import WIDE, Surrogate, _column_sums, basis_sums, fold_rotations, plan_halves, replicate_mesh
 
 
 def small_mlps(width, depth, n, seed=5):
@@ -67,10 +67,10 @@ def test_the_correction_is_the_whole_error_of_bfloat16():
         def sums(**how):
             return np.asarray(basis_sums(folded, weights, signs, with_identity=False, mesh=mesh, **how)[0])
 
-        halves = Halves(together=4, n_corrected=8, weight=1.0)
+        halves = Surrogate(together=4, n_corrected=8, weight=1.0, in_halves=True)
         exact = _exact_sums(folded, weights, signs)
-        np.testing.assert_allclose(sums(halves=halves, n_corrected=8), exact, rtol=1e-5, atol=1e-3)
-        rough = sums(halves=halves, n_corrected=0)
+        np.testing.assert_allclose(sums(surrogate=halves, n_corrected=8), exact, rtol=1e-5, atol=1e-3)
+        rough = sums(surrogate=halves, n_corrected=0)
         error = np.abs(rough - exact)[0, 1:].max() / exact[0, 1:].mean()
         assert 1e-4 < error < 0.05
 

@@ -15,6 +15,7 @@ from whest.mlp import MLP
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
 from whest.truth.plain import Moments, PlainTruth, rows_per_chunk
+from whest.truth.pruned import PrunedTruth
 from whest.truth.reference import ReferenceTruth
 from whest.truth.truth import Truth, TruthSampler, expected_samples
 
@@ -30,7 +31,13 @@ def first_layer_variances(mlp: MLP) -> np.ndarray:
 
 
 class TestContract(SamplerContract):
-    subjects = {"plain": PlainTruth, "reference": ReferenceTruth, "fast": FastTruth, "mixed": MixedTruth}
+    subjects = {
+        "plain": PlainTruth,
+        "reference": ReferenceTruth,
+        "fast": FastTruth,
+        "mixed": MixedTruth,
+        "pruned": PrunedTruth,
+    }
 
 
 def test_every_shipped_sampler_is_a_subject() -> None:

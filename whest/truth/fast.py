@@ -23,7 +23,7 @@ from whest.mlp import MLP
 from whest.truth.designs import mean_radius
 from whest.truth.moments import MomentSamples
 from whest.truth.plan import REPLICATES, Block, Plan, plan, plan_block
-from whest.truth.rotations import basis_sums, fold_rotations, plan_halves, replicate_mesh
+from whest.truth.rotations import Remaining, Surrogate, basis_sums, fold_rotations, replicate_mesh
 from whest.truth.truth import MOST_SAMPLES, SampleCount, StandardError, State, Truth, is_small_enough
 
 EXPECTED_GAIN = 3
@@ -123,8 +123,6 @@ class FastTruth:
 
     name: ClassVar[str] = "fast"
     version: ClassVar[int] = 2
-    in_halves: ClassVar[bool] = False
-    """Whether products are made in bfloat16 where their error can be removed."""
 
     n_samples: SampleCount
     standard_error: StandardError | None = None
@@ -138,7 +136,7 @@ class FastTruth:
         layout = self._layout(mlp.width, float(pilot_variance))
         mesh = replicate_mesh()
         block = plan_block(layout, mlp.width, mlp.depth, mesh.size)
-        halves = plan_halves(layout.size, layout.n_signed) if self.in_halves else None
+        surrogate, remaining = self._surrogate(weights, key, layout)
         if self.standard_error is not None:  # the plan was a guess: sample until the error bar is small enough
             layout = replace(layout, n_replicates=MOST_SAMPLES // layout.points)
         running = _begin(layout, mlp)
@@ -153,10 +151,11 @@ class FastTruth:
                 start = running.n_bases_begun
                 end = min(layout.n_bases, max(start, 1) + block.n_signed)
                 signs = jnp.asarray(layout.signs[max(start - 1, 0) : end - 1])
-                corrected = min(max(halves.n_corrected - max(start - 1, 0), 0), len(signs)) if halves else 0
-                split: Any = {"mesh": mesh, "halves": halves, "n_corrected": corrected}
+                left = surrogate.n_corrected - max(start - 1, 0) if surrogate else 0
+                split: Any = {"surrogate": surrogate, "n_corrected": min(max(left, 0), len(signs))}
+                how: Any = {"with_identity": start == 0, "mesh": mesh, "remaining": remaining, **split}
                 with jax.enable_x64(True):
-                    sums, squares = basis_sums(folded, weights, signs, with_identity=start == 0, **split)
+                    sums, squares = basis_sums(folded, weights, signs, **how)
                 running = running.plus_bases(end - start, np.asarray(sums), np.asarray(squares))
                 if end < layout.n_bases:
                     yield running
@@ -166,6 +165,10 @@ class FastTruth:
                 running = running.plus_replicates(mlp.weights, gains, wanted)
             running = running.without_begun()
             yield running
+
+    def _surrogate(self, weights: Array, key: Array, layout: Plan) -> tuple[Surrogate | None, Remaining | None]:
+        """A cheaper network for most bases, and which neurons remain in it. Here: none, all bases go through f."""
+        return None, None
 
     def _is_done(self, running: Replicates, block: Block) -> bool:
         """The error bar is checked after a fixed number of replicates, so the number of devices changes nothing."""

@@ -2,14 +2,18 @@
 
 A product of bfloat16 factors takes half the time where the processor has instructions for it. One basis in 16 goes
 through the network in both precisions. The mean difference removes the error of the others
-(`whest.truth.rotations.Halves`). A replicate stays a function of one random rotation, so the error bars are made as
+(`whest.truth.rotations.Surrogate`). A replicate stays a function of one random rotation, so the error bars are made as
 those of `truth=fast`, and they include the noise of the correction.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
+from jaxtyping import Array
+
 from whest.truth.fast import FastTruth
+from whest.truth.plan import Plan
+from whest.truth.rotations import Remaining, Surrogate, plan_halves
 
 
 @dataclass(frozen=True)
@@ -18,4 +22,6 @@ class MixedTruth(FastTruth):
 
     name: ClassVar[str] = "mixed"
     version: ClassVar[int] = 1
-    in_halves: ClassVar[bool] = True
+
+    def _surrogate(self, weights: Array, key: Array, layout: Plan) -> tuple[Surrogate | None, Remaining | None]:
+        return plan_halves(layout.size, layout.n_signed), None

@@ -10,13 +10,13 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.sharding import AxisType, Mesh, PartitionSpec
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Int8, UInt
+from jaxtyping import Array, Float, Int, Int8, UInt
 
 from whest.host import multiplies_bfloat16
 from whest.truth.designs import haar, mean_radius, walsh_hadamard
@@ -42,34 +42,61 @@ def replicate_mesh() -> Mesh:
     return jax.make_mesh((jax.device_count(),), ("replicate",), axis_types=(AxisType.Auto,))
 
 
-def bases_together(size: int) -> int:
+def bases_together(size: int, rows: int = ROWS) -> int:
     """The number of bases that go through the network at once."""
-    return max(1, min(size // 2, ROWS // size))
+    return max(1, min(size // 2, rows // size))
 
 
 @dataclass(frozen=True)
-class Halves:
-    """Bases multiplied in bfloat16, and how their error is removed.
+class Surrogate:
+    """A cheaper network g that all bases go through in place of f, and how its error is removed.
 
-    Each point of a turned basis is uniform on the sphere. So E f = E f₁₆ + E (f − f₁₆) holds for any bases, and the
+    Each point of a turned basis is uniform on the sphere. So E f = E g + E (f − g) holds for any bases, and the
     difference can be averaged over a few of them. It is small, hence its variance is small too.
     """
 
     together: int
-    """Bases that go through the network at once: a power of two, at most an eighth of all."""
+    """Bases that go through the network at once: a power of two."""
     n_corrected: int
-    """Signed bases, the first ones, that go through the network in both precisions."""
+    """Signed bases, the first ones, that go through both networks. 0 if g is f."""
     weight: float
     """All bases / corrected bases."""
+    in_halves: bool
+    """Whether the products of g are made in bfloat16."""
+    rows: int = ROWS
+    """Rows of a matmul, without their negatives."""
 
 
-def plan_halves(size: int, n_signed: int) -> Halves | None:
-    """None if there are too few bases to split."""
+def plan_halves(size: int, n_signed: int) -> Surrogate | None:
+    """The same network with products in bfloat16; None if there are too few bases to split."""
     if n_signed < 8:
         return None
     together = min(bases_together(size), 2 ** int(math.log2(n_signed // 8)))
     n_corrected = together * -(-n_signed // (together * CORRECTED_SHARE))
-    return Halves(together, n_corrected, (1 + n_signed) / n_corrected)
+    return Surrogate(together, n_corrected, (1 + n_signed) / n_corrected, in_halves=True)
+
+
+class Remaining(NamedTuple):
+    """A network without some of its neurons. The first two layers are whole."""
+
+    layers: tuple[Float[Array, "from to"], ...]
+    offsets: tuple[Float[Array, " to"] | None, ...]
+    """What the means of one layer's left-out neurons add to the inputs of the next; None where all neurons remain."""
+    places: tuple[Int[Array, " to"] | None, ...]
+    """The original places of a layer's neurons; None where all remain."""
+    left_out: Float[Array, "depth width"]
+    """The mean activation of each neuron that was left out; 0 for the others."""
+
+    def restore(self, sums: Sequence[Array], squares: Array, points: int) -> tuple[Array, Array]:
+        """Sums over so many points, with the remaining neurons in their places and the others at their means."""
+        whole = points * self.left_out.astype(jnp.float64)
+        placed = [_placed(*pair, whole.shape[1]) for pair in zip(sums, self.places, strict=True)]
+        others = points * jnp.square(self.left_out[-1].astype(jnp.float64))
+        return whole + jnp.stack(placed), others + _placed(squares, self.places[-1], whole.shape[1])
+
+
+def _placed(total: Float[Array, " to"], place: Int[Array, " to"] | None, width: int) -> Float[Array, " width"]:
+    return total if place is None else jnp.zeros(width, total.dtype).at[place].set(total)
 
 
 @functools.partial(jax.jit, static_argnames=("size", "mesh"))
@@ -92,7 +119,7 @@ def fold_rotations(
     return _each_replicate(fold, mesh, max(1, ROWS // size))(indices, weights)
 
 
-@functools.partial(jax.jit, static_argnames=("with_identity", "mesh", "halves", "n_corrected"))
+@functools.partial(jax.jit, static_argnames=("with_identity", "mesh", "surrogate", "n_corrected"))
 def basis_sums(
     folded: Folded,
     weights: Float[Array, "depth width width"],
@@ -100,32 +127,38 @@ def basis_sums(
     *,
     with_identity: bool,
     mesh: Mesh,
-    halves: Halves | None = None,
+    surrogate: Surrogate | None = None,
     n_corrected: int = 0,
+    remaining: Remaining | None = None,
 ) -> Sums:
     """Sums of activations, and of the last layer's squares, over ± the bases with these signs (and the identity).
 
-    With `halves`, products are made in bfloat16 and the first `n_corrected` of these bases carry the correction.
+    With a surrogate, the first `n_corrected` of these bases carry the correction. `remaining` is its network, if that
+    is not the whole one.
     """
     size = folded[0].shape[1]
-    together = halves.together if halves else bases_together(size)
+    together = surrogate.together if surrogate else bases_together(size)
+    most_rows = surrogate.rows if surrogate else ROWS
     scale = 1 / math.sqrt(size)
-    precision = jnp.bfloat16 if halves else jnp.float32
+    precision = jnp.bfloat16 if surrogate and surrogate.in_halves else jnp.float32
 
-    def one(folded: tuple[Array, Array], layers: Sequence[Array]) -> tuple[Array, Array]:
+    def one(folded: tuple[Array, Array], layers: Sequence[Array], remaining: Remaining | None = None) -> Sums:
         width = len(layers[0])
+
+        def cheap(z: Array, z_next: Array) -> Sums:
+            return _pair_sums(z, z_next, layers, precision, remaining)
 
         def add(sums: Sums, some: Array, corrected: bool) -> tuple[Sums, None]:
             turn = some.astype(jnp.float32)[:, :, None] * scale
             z, z_next = (walsh_hadamard(turn * part).reshape(-1, width) for part in folded)
-            new = _pair_sums(z, z_next, layers, precision)
-            if corrected and halves:
+            new = cheap(z, z_next)
+            if corrected and surrogate:
                 exact = _pair_sums(z, z_next, layers)
-                new = jax.tree.map(lambda rough, true: rough + halves.weight * (true - rough), new, exact)
+                new = jax.tree.map(lambda rough, true: rough + surrogate.weight * (true - rough), new, exact)
             return (sums[0] + new[0], sums[1] + new[1]), None
 
         start = jnp.zeros((len(layers), width), jnp.float64), jnp.zeros(width, jnp.float64)
-        sums = _pair_sums(*folded, layers, precision) if with_identity else start
+        sums = cheap(*folded) if with_identity else start
         for some, corrected in ((signs[:n_corrected], True), (signs[n_corrected:], False)):
             if len(some):
                 step = functools.partial(add, corrected=corrected)
@@ -133,20 +166,23 @@ def basis_sums(
         return sums
 
     rows = together * size if len(signs) else size
-    return _each_replicate(one, mesh, max(1, ROWS // rows))(folded, weights)
+    shared = (weights,) if remaining is None else (weights, remaining)
+    return _each_replicate(one, mesh, max(1, most_rows // rows))(folded, *shared)
 
 
-def _each_replicate(
-    function: Callable[[Any, Sequence[Array]], Any], mesh: Mesh, lanes: int
-) -> Callable[[Any, Float[Array, "depth width width"]], Any]:
-    """Map over replicates: sharded across devices, `lanes` at a time on each."""
+def _each_replicate(function: Callable[..., Any], mesh: Mesh, lanes: int) -> Callable[..., Any]:
+    """Map over replicates: sharded across devices, `lanes` at a time on each. Weights and what follows are shared."""
 
-    def share(replicates: Any, weights: Array) -> Any:
+    def share(replicates: Any, weights: Array, *more: Any) -> Any:
         layers = tuple(weights)
-        return jax.lax.map(lambda replicate: function(replicate, layers), replicates, batch_size=lanes)
+        return jax.lax.map(lambda replicate: function(replicate, layers, *more), replicates, batch_size=lanes)
 
-    split = PartitionSpec("replicate")
-    return jax.shard_map(share, mesh=mesh, in_specs=(split, PartitionSpec()), out_specs=split, check_vma=False)
+    def mapped(replicates: Any, *shared: Any) -> Any:
+        split, same = PartitionSpec("replicate"), PartitionSpec()
+        specs = (split, *(same for _ in shared))
+        return jax.shard_map(share, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)(replicates, *shared)
+
+    return mapped
 
 
 def _pair_sums(
@@ -154,8 +190,11 @@ def _pair_sums(
     z_next: Float[Array, "row width"],
     layers: Sequence[Float[Array, "width width"]],
     precision: DTypeLike = jnp.float32,
+    remaining: Remaining | None = None,
 ) -> tuple[Float[Array, "depth width"], Float[Array, " width"]]:
     """Activation sums over points and their negatives. z is the first pre-activation at the points, z_next is z·W₂.
+
+    With `remaining`, from layer 3 on they are those of the network without the left-out neurons.
 
     `precision` is that of a product's factors. Its sums, and everything else, stay float32. A processor without
     instructions for bfloat16 multiplies the rounded factors in float32, which is faster than its own emulation.
@@ -177,10 +216,15 @@ def _pair_sums(
         through = times(on, layers[1])
         h = jax.nn.relu(jnp.concatenate([through, through - z_next]))
         sums.append(_column_sums(h))
-    for w in layers[2:]:
-        h = jax.nn.relu(times(h, w))
+    if remaining is None:
+        for w in layers[2:]:
+            h = jax.nn.relu(times(h, w))
+            sums.append(_column_sums(h))
+        return jnp.stack(sums), _column_sums(h * h)
+    for w, offset in zip(remaining.layers[2:], remaining.offsets[2:], strict=True):
+        h = jax.nn.relu(times(h, w) if offset is None else times(h, w) + offset)
         sums.append(_column_sums(h))
-    return jnp.stack(sums), _column_sums(h * h)
+    return remaining.restore(sums, _column_sums(h * h), len(h))
 
 
 def _column_sums(h: Float[Array, "row width"]) -> Float[Array, " width"]:
