@@ -13,10 +13,10 @@ Savings: layer 1 on a basis is a Walsh–Hadamard transform of the turned weight
 relu(z)·W₂ − z·W₂ halves the cost of layer 2. `pruned_share` of the neurons of deep layers is left out (see `pruning`).
 `anchors=mean` corrects the deeper layers by the exact means of the first (see `chain`). `anchors=cumulants` corrects
 them by `matrix_core`'s means of the first eleven: less error at 256×32 for 2 % of the budget
-(`benchmarks/fit_anchors.py`). `anchors=covariance` corrects them by its means of the first nine, and by its covariance
-of the ninth: with C the chain's and Ĉ the points' covariance, the errors (e, `SPREAD`·(C − Ĉ)) of that layer's moments
-are carried on by the derivative of covariance propagation (see `tangent`). Held-out networks show no resolved gain
-(`benchmarks/second_anchors.py`), so it is not the default.
+(`benchmarks/fit_anchors.py`). `anchors=covariance` corrects them by its covariance of the eleventh layer too: with C
+the chain's and Ĉ the points' covariance, the errors (e, `SPREAD`·(C − Ĉ)) of that layer's moments are carried on by the
+derivative of covariance propagation (see `tangent`). SPREAD is below 1 because C errs as well. Held-out networks show
+no resolved gain (`benchmarks/second_anchors.py`), so it is not the default.
 Cost: n(n + 2)·(depth − 1.5)·2·width² FLOPs per design before pruning. That is all of phase1's budget, .72 of it after
 pruning, and .50 with Strassen's product and all of the above.
 It wins if networks are too deep for an analytic closure and the budget pays for about one design.
@@ -47,11 +47,11 @@ from whest.truth.designs import design_size, kerdock_signs, walsh_hadamard
 ROWS = 4096
 """Rows in memory at the same time, without their negatives."""
 ANCHORED, BELIEVED, FADING = 11, 15, 10
-"""With anchors=cumulants the first ANCHORED layers are corrected. The weight of each layer's own correction is
+"""The first ANCHORED layers are corrected by cumulants. The weight of each layer's own correction is
 min(1, (BELIEVED − layer)/FADING); `benchmarks/fit_anchors.py` chose these numbers."""
-SPREAD_AT, SPREAD = 9, 0.75
-"""With anchors=covariance: the last layer that is corrected, and the weight of the difference of its covariances;
-`benchmarks/second_anchors.py` chose them."""
+SPREAD = 0.4
+"""With anchors=covariance: the weight of the difference of the last of these layers' covariances;
+`benchmarks/second_anchors.py` chose it."""
 SQUARE_HALVINGS = 3
 """Of the points' covariance only blocks on its diagonal and one of each pair beside it are summed."""
 CUMULANTS_FROM = 128
@@ -119,12 +119,12 @@ class Kerdock:
             return self.sampled(weights, key, turns, signs)[0]
         if self.anchors == "mean" or width < CUMULANTS_FROM:
             return anchored(self.sampled(weights, key, turns, signs)[0], weights)
-        is_second = self.anchors == "covariance" and depth > SPREAD_AT
-        means, second = self.sampled(weights, key, turns, signs, SPREAD_AT if is_second else None)
+        is_second = self.anchors == "covariance" and depth > ANCHORED
+        means, second = self.sampled(weights, key, turns, signs, ANCHORED if is_second else None)
         with jax.named_scope("cumulants"):
             if second is None:
                 return self.corrected(means, weights, CHAIN.means(weights[:ANCHORED]), None)
-            known, covariances = CHAIN.moments(weights[:SPREAD_AT])
+            known, covariances = CHAIN.moments(weights[:ANCHORED])
         return self.corrected(means, weights, known, (covariances[-1], second))
 
     def sampled(
