@@ -1,15 +1,21 @@
 """How large the programs of the frontier methods are, and how long XLA compiles them, in CPU seconds.
 
-    python benchmarks/compile_times.py            # size, tracing and lowering: a minute
-    python benchmarks/compile_times.py compile    # and compiling, without the cache: ten minutes on a quiet machine
+    python benchmarks/compile_times.py                    # size, tracing and lowering: a minute
+    python benchmarks/compile_times.py compile            # and compiling, without the cache: ten minutes or more
+    python benchmarks/compile_times.py compile 256x8      # only the programs with this in their name
 
-CPU seconds grow with the machine's load too, so compare two versions only if they ran side by side.
+Each program is compiled with XLA's own options and with those that a run has for a large program, each in a process of
+its own, and answers twice; the second answer is timed. CPU seconds grow with the machine's load too, so compare two
+rows only if they ran side by side.
 """
 
 import os
+import resource
+import subprocess
 import sys
 import time
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +23,7 @@ from jaxtyping import Array
 
 from estimators.kerdock import Kerdock
 from estimators.matrix_core import CORE_SHRINK, RADIAL, THINNED, MatrixCoreProp
+from whest.estimator.traced import LARGE_OPTIONS
 from whest.metering import meter
 
 
@@ -34,20 +41,54 @@ PROGRAMS = {
 }
 
 
-def main() -> None:
+OPTIONS: dict[str, dict[str, bool | int]] = {"XLA's own": {}, "large": LARGE_OPTIONS}
+
+
+def lower(name: str) -> Any:
+    run, width, depth = PROGRAMS[name]
+    return jax.jit(run).lower(jax.ShapeDtypeStruct((depth, width, width), jnp.float32))
+
+
+def compile_one(name: str, how: str) -> None:
+    """In a process of its own: one row."""
+    lowered = lower(name)
+    cpu, wall = time.process_time(), time.perf_counter()
+    run = lowered.compile(compiler_options=OPTIONS[how])
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    _, width, depth = PROGRAMS[name]
+    weights = jax.random.normal(jax.random.key(0), (depth, width, width)) * (2 / width) ** 0.5
+    jax.block_until_ready(run(weights))
+    started = time.perf_counter()
+    jax.block_until_ready(run(weights))
+    answer = time.perf_counter() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"| {name} | {how} | {cpu:.0f} | {wall:.0f} | {peak:.1f} | {answer:.2f} |", flush=True)
+
+
+def main(*words: str) -> None:
+    names = [name for name in PROGRAMS if all(word in name for word in words if word != "compile")]
     print(f"load {os.getloadavg()[0]:.0f}\n")
-    print("| program | FLOPs | lines | trace and lower, s | compile, s |\n|---|---|---|---|---|", flush=True)
-    for name, (run, width, depth) in PROGRAMS.items():
-        shape = jax.ShapeDtypeStruct((depth, width, width), jnp.float32)
-        flops, started = meter(run)(shape).flops, time.process_time()
-        lowered = jax.jit(run).lower(shape)
-        before = time.process_time()
-        if "compile" in sys.argv:
-            lowered.compile()
-        spent = f"{time.process_time() - before:.0f}" if "compile" in sys.argv else "–"
-        lines = len(lowered.as_text().splitlines())
-        print(f"| {name} | {flops:.4g} | {lines:,} | {before - started:.1f} | {spent} |", flush=True)
+    if "compile" in words:
+        print(
+            "| program | options | compile, CPU s | wall s | peak GB | answer, s |\n|---|---|---|---|---|---|",
+            flush=True,
+        )
+        for name in names:
+            for how in OPTIONS:
+                subprocess.run([sys.executable, __file__, "one", name, how], check=True)
+        return
+    print("| program | FLOPs | lines | trace and lower, s |\n|---|---|---|---|", flush=True)
+    for name in names:
+        run, width, depth = PROGRAMS[name]
+        flops, started = meter(run)(jax.ShapeDtypeStruct((depth, width, width), jnp.float32)).flops, time.process_time()
+        lowered = lower(name)
+        spent = time.process_time() - started
+        print(f"| {name} | {flops:.4g} | {len(lowered.as_text().splitlines()):,} | {spent:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    _, *given = sys.argv
+    if given[:1] == ["one"]:
+        compile_one(*given[1:])
+    else:
+        main(*given)

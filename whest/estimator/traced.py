@@ -7,7 +7,7 @@ and are not part of the wall time. A warm-up call runs before anything is timed.
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,12 @@ LARGEST_KEPT = 30_000
 """The most equations of a compiled program that is kept on disk, those inside loops and functions not counted. jax 0.10
 crashed when it read back a program of 40,000 equations (matrix_core at 1024×16, unrolled). kerdock at 256×32 is read
 back correctly: 24,000 unrolled, and now 14,000, or 42,000 with those inside."""
+
+LARGE = 3_000
+"""The least number of equations, counted in the same way, of a program that is compiled with LARGE_OPTIONS."""
+LARGE_OPTIONS: dict[str, bool | int] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+"""XLA's older code generator and fewer passes of LLVM. matrix_core at 256×8 compiles in .7 of the CPU time and half of
+the memory with them, and its answer takes .8 of the time (`benchmarks/compile_times.py compile`)."""
 
 
 @dataclass(frozen=True)
@@ -171,8 +177,14 @@ def _compile_plain(traced: Any) -> Callable[..., tuple[Array, None]]:
 
 
 def _compile(traced: Any) -> Any:
-    with _kept_on_disk(len(traced.jaxpr.eqns) <= LARGEST_KEPT):
-        return traced.lower().compile()
+    size = len(traced.jaxpr.eqns)
+    with _kept_on_disk(size <= LARGEST_KEPT):
+        lowered = traced.lower()
+        is_quick = jax.config.read("jax_disable_most_optimizations")  # somebody chose even fewer
+        if size >= LARGE and jax.default_backend() == "cpu" and not is_quick:
+            with suppress(jax.errors.JaxRuntimeError):  # an option that this XLA doesn't know
+                return lowered.compile(compiler_options=LARGE_OPTIONS)
+        return lowered.compile()
 
 
 @contextmanager
