@@ -11,7 +11,7 @@ from scipy import stats
 from whest.dataset.sources import FreshDataset
 from whest.mlp import MLP, SeedProtocol, draw_mlp
 from whest.truth.designs import FIELDS, design_size, hadamard, kerdock_signs, mean_radius, walsh_hadamard
-from whest.truth.fast import FastTruth
+from whest.truth.fast import FastTruth, state_after
 from whest.truth.plain import PlainTruth
 from whest.truth.plan import plan
 
@@ -156,6 +156,20 @@ def test_a_stream_goes_on_from_any_of_its_states(monkeypatch):
     assert [running.n_samples for running in whole] == sorted(running.n_samples for running in whole)
 
 
+def test_a_finished_truth_can_be_continued():
+    """More replicates after a truth give what all of them give in one draw, up to the rounding of float32."""
+    mlp = draw_mlp(SeedProtocol().streams(12), 64, 4, "64x4")
+    replicate = 2 * 64 * 33
+    *_, first = FastTruth(10 * replicate).stream(mlp)
+    *_, whole = FastTruth(25 * replicate).stream(mlp)
+    *_, more = FastTruth(25 * replicate).stream(mlp, state_after(first.truth()))
+    ours, expected = more.truth(), whole.truth()
+    assert (ours.n_samples, ours.n_replicates) == (expected.n_samples, expected.n_replicates) == (25 * replicate, 25)
+    np.testing.assert_allclose(ours.means, expected.means, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(ours.standard_errors, expected.standard_errors, rtol=1e-4, atol=1e-9)
+    assert ours.avg_variance == pytest.approx(expected.avg_variance, rel=1e-6)
+
+
 @pytest.mark.slow
 def test_bars_that_sampling_stopped_for_are_hardly_too_small():
     """Stopping at a small error bar favours small bars; with ten replicates it lowers their squares by under 25 %."""
@@ -195,7 +209,7 @@ import sys
 import jax
 import numpy as np
 from whest.dataset.sources import FreshDataset
-from whest.truth.fast import FastTruth
+from whest.truth.fast import FastTruth, state_after
 assert jax.device_count() == 8
 dataset = FreshDataset(width=64, depth=3, seed=5, n_mlps=1).load()
 mlp = dataset.mlp(dataset.rows[0])

@@ -197,6 +197,25 @@ def _revive(layout: Plan, mlp: MLP, state: State, together: int) -> Replicates:
     return revived if len(revived.begun) == together else revived.without_begun()
 
 
+def state_after(truth: Truth) -> dict[str, np.ndarray]:
+    """The state of a draw whose replicates so far gave this truth. The next replicate is the next in number.
+
+    So more samples can be added to a finished truth, with the rounding of its float32 means and errors.
+    """
+    n, means = truth.n_replicates, truth.means.astype(np.float64)
+    assert n is not None, "truth without replicates has no running sums of them"
+    spread = np.square(truth.standard_errors, dtype=np.float64) * (n - 1)
+    return {
+        "n_replicates": np.asarray(n),
+        "total": n * means,
+        "total_squares": n * (spread + means**2),
+        "total_second_moment": n * (truth.avg_variance + means[-1] ** 2),
+        "n_bases_begun": np.asarray(0),
+        "begun": np.zeros((0, *means.shape)),
+        "begun_squares": np.zeros((0, means.shape[1])),
+    }
+
+
 def with_chain(
     means: Float[np.ndarray, "replicate depth width"],
     first_layer: Float[np.ndarray, " width"],
