@@ -34,7 +34,7 @@ VERSION = 2
 SUITES = {
     "warmup": (256, 8, 100, PrunedTruth(2, standard_error=6.2e-5)),
     "phase1": (256, 32, 30, PrunedTruth(2, standard_error=5.4e-5)),
-    "phase2": (1024, 16, 8, MixedTruth(6_500_000)),
+    "phase2": (1024, 16, 10, MixedTruth(6_500_000)),
 }
 """Width, depth, number of MLPs, and the sampler of their truth."""
 CONTINUED = ("warmup", "phase1")
