@@ -14,7 +14,8 @@ from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
 from whest.truth.plain import PlainTruth
 from whest.truth.plan import plan
-from whest.truth.rotations import WIDE, Surrogate, _column_sums, basis_sums, fold_rotations, plan_halves, replicate_mesh
+from whest.truth.pruned import remaining
+from whest.truth.rotations import WIDE, Surrogate, _column_sums, basis_sums, fold_rotations, replicate_mesh
 
 
 def small_mlps(width, depth, n, seed=5):
@@ -35,19 +36,7 @@ def test_column_sums_are_exact_to_float32():
             np.testing.assert_allclose(_column_sums(jnp.asarray(some)), some.astype(np.float64).sum(0), rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("size", "n_signed"), [(16, 8), (64, 32), (256, 8), (256, 24), (256, 128), (1024, 60), (1024, 512)]
-)
-def test_a_small_share_of_whole_batches_is_corrected(size, n_signed):
-    halves = plan_halves(size, n_signed)
-    assert n_signed % halves.together == 0
-    assert halves.n_corrected % halves.together == 0
-    assert 1 / 17 <= halves.n_corrected / n_signed <= 1 / 8
-    assert halves.weight * halves.n_corrected == pytest.approx(1 + n_signed)
-
-
 def test_too_few_bases_stay_in_float32():
-    assert plan_halves(1024, 6) is None
     (mlp,) = small_mlps(20, 3, 1)
     few = 2000
     assert plan(20, few).n_signed == 0
@@ -69,10 +58,12 @@ def test_the_correction_is_the_whole_error_of_bfloat16():
 
         halves = Surrogate(together=4, n_corrected=8, weight=1.0, in_halves=True)
         exact = _exact_sums(folded, weights, signs)
-        np.testing.assert_allclose(sums(surrogate=halves, n_corrected=8), exact, rtol=1e-5, atol=1e-3)
-        rough = sums(surrogate=halves, n_corrected=0)
-        error = np.abs(rough - exact)[0, 1:].max() / exact[0, 1:].mean()
-        assert 1e-4 < error < 0.05
+        errors = []
+        for centred in (False, True):
+            how = {"surrogate": halves, "remaining": whole(mlp, exact[0] / 1024, centred)}
+            np.testing.assert_allclose(sums(n_corrected=8, **how), exact, rtol=1e-5, atol=1e-3)
+            errors.append(np.abs(sums(n_corrected=0, **how) - exact)[0, 2:].max() / exact[0, 2:].mean())
+        assert 1e-5 < errors[1] < errors[0] < 0.05, "less is lost where the means are taken off before the rounding"
 
 
 def test_a_processor_without_bfloat16_multiplies_the_same_rounded_factors(monkeypatch):
@@ -88,6 +79,27 @@ def test_a_processor_without_bfloat16_multiplies_the_same_rounded_factors(monkey
     assert np.abs(found[0] - draw(FastTruth(40_000), mlp).means).max() > 1e-6
 
 
+def whole(mlp, means, centred):
+    """The network with all its neurons."""
+    return remaining(mlp.weights, np.ones(means.shape, bool), means.astype(np.float32), centred=centred)
+
+
+def surrogate_of(mlp, n_samples):
+    weights, key = jnp.asarray(mlp.weights), jnp.asarray(mlp.key_samples)
+    return MixedTruth(n_samples)._surrogate(weights, key, plan(mlp.width, n_samples))
+
+
+def test_shallow_networks_stay_whole_and_deep_ones_lose_neurons():
+    """Nearly every basis goes through the cheaper network; its means are taken off from layer 2 on."""
+    for width, depth, is_whole in ((64, 4, True), (64, 20, False)):
+        (mlp,) = small_mlps(width, depth, 1)
+        halves, network = surrogate_of(mlp, 40_000)
+        assert halves.in_halves
+        assert 0 < halves.n_corrected <= 4
+        assert [centre is None for centre in network.centres] == [layer < 2 for layer in range(depth)]
+        assert (network.layers[-1].shape == (width, width)) == is_whole
+
+
 def _exact_sums(folded, weights, signs):
     """The same points by plain matrix products."""
     points = np.concatenate([hadamard(64) * np.asarray(c, np.float32) / 8 for c in signs])
@@ -100,7 +112,7 @@ def _exact_sums(folded, weights, signs):
     return np.stack(sums)[None]
 
 
-@pytest.mark.parametrize(("width", "depth"), [(16, 4), (64, 3)])
+@pytest.mark.parametrize(("width", "depth"), [(16, 1), (16, 2), (16, 4), (64, 3), (20, 12), (64, 20)])
 def test_mixed_and_plain_agree(width, depth):
     (mlp,) = small_mlps(width, depth, 1)
     mixed, plain = draw(MixedTruth(100_000), mlp), draw(PlainTruth(200_000), mlp)
@@ -111,8 +123,9 @@ def test_mixed_and_plain_agree(width, depth):
 
 def test_a_mixed_stream_goes_on_from_any_of_its_states(monkeypatch):
     monkeypatch.setattr("whest.truth.plan.BLOCK_SAMPLES", 2**12)
-    (mlp,) = small_mlps(256, 2, 1)
+    (mlp,) = small_mlps(256, 4, 1)
     sampler = MixedTruth(8 * 2 * 256 * 17)
+    assert surrogate_of(mlp, sampler.n_samples)[0].in_halves
     whole = list(sampler.stream(mlp))
     assert [running.n_bases_begun for running in whole[-3:]] == [0, 9, 0]
     for running in whole[-3:-1]:
@@ -126,7 +139,7 @@ def test_mixed_agrees_with_the_published_means():
     published = [0.013288852758705616, 0.638306200504303, 0.5297008752822876, 0.002453362103551626, 2.779923439025879]
     mlp = draw_mlp(SeedProtocol().streams(568690286140009226), 256, 8, "sara-perez")
     truth = draw(MixedTruth(2**19), mlp)
-    assert plan_halves(plan(256, 2**19).size, plan(256, 2**19).n_signed) is not None, "else it is truth=fast"
+    assert surrogate_of(mlp, 2**19)[0].in_halves, "else it is truth=fast"
     joint = np.hypot(truth.standard_errors[-1, :5].astype(float), np.sqrt(truth.avg_variance / 1e9))
     far = np.abs(truth.means[-1, :5].astype(float) - published) / joint
     assert (far <= stats.t.ppf(1 - 3e-5, truth.n_replicates - 1)).all(), "four sigma, for so few replicates"

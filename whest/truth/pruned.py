@@ -13,8 +13,12 @@ f − g over that of f, per point, and p the share of corrected bases, a draw co
     (c + p)·(1 + gain·r/p)
 of what it costs through f alone. `gain` is what a design saves on f and not on the difference. r is measured on points
 with no other use, and the level and p with the lowest cost are taken. Both depend on the MLP and the plan alone.
+
+`truth=mixed` makes the products of g in bfloat16 too. Then r has the error of the rounding in it, and c is that many
+times smaller.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,13 +33,13 @@ from jaxtyping import Array, Bool, Float, UInt
 
 from whest.truth.fast import EXPECTED_GAIN, PILOT, PILOT_SAMPLES, FastTruth
 from whest.truth.plan import Plan
-from whest.truth.rotations import Remaining, Surrogate, bases_together
+from whest.truth.rotations import Remaining, Surrogate, as_half, bases_together
 
 STARTS_AFTER, SCALE = 4.5, 14.0
 """In layers: where the first neurons are left out, and how fast the share approaches its level."""
 
-LEVELS = (0.14, 0.18, 0.22, 0.26, 0.30, 0.34, 0.38, 0.42, 0.46, 0.50)
-FIRST_TRIED = 4
+LEVELS = (0.0, 0.14, 0.18, 0.22, 0.26, 0.30, 0.34, 0.38, 0.42, 0.46, 0.50)
+FIRST_TRIED = 5
 """The place of the level that is tried first: the best one is near for most networks."""
 
 SIZE_STEPS = 16
@@ -43,6 +47,9 @@ SIZE_STEPS = 16
 
 ROWS = 512
 """Rows of a matmul, without their negatives. Smaller matrices stay in a nearer cache than those of `truth=fast`."""
+
+HALVES_TIME = 0.6
+"""The time of a layer with its product in bfloat16, over its time in float32, where there are instructions for it."""
 
 LARGEST_SHARE = 8
 """At most one basis in 8 is corrected. With fewer signed bases than that, all bases go through the whole network."""
@@ -58,11 +65,14 @@ class PrunedTruth(FastTruth):
 
     name: ClassVar[str] = "pruned"
     version: ClassVar[int] = 2
+    in_halves: ClassVar[bool] = False
+    """Whether the products of the smaller network are made in bfloat16."""
 
     def _surrogate(self, weights: Array, key: Array, layout: Plan) -> tuple[Surrogate | None, Remaining | None]:
         if layout.n_signed < LARGEST_SHARE:
             return None, None
         depth, width = weights.shape[:2]
+        halves, product_time = self.in_halves, HALVES_TIME if self.in_halves else 1.0
         means, *importance = (np.asarray(part) for part in _pilot(weights, key))
         ranks = np.stack([np.argsort(np.lexsort(keys)) for keys in zip(*importance, strict=True)])
         exact = np.asarray(_final(weights, key, means, np.ones(means.shape, bool)), np.float64)
@@ -71,14 +81,18 @@ class PrunedTruth(FastTruth):
             return ranks >= width - np.array(sizes(width, depth, level))[:, None]
 
         def choice(level: float) -> Choice:
-            rough = np.asarray(_final(weights, key, means, kept(level)), np.float64)
+            rough = np.asarray(_final(weights, key, means, kept(level), in_halves=halves), np.float64)
             r = (exact - rough).var(axis=0).sum() / max(exact.var(axis=0).sum(), 1e-30)
-            return cheapest(layout, level, matmul_share(sizes(width, depth, level)), float(r))
+            c = product_time * matmul_share(sizes(width, depth, level))
+            return cheapest(layout, level, c, float(r))
 
         best = min(climb(choice), Choice(1.0, 0.0, 0))
         weight = layout.n_bases / best.n_corrected if best.n_corrected else 0.0
-        surrogate = Surrogate(together(layout), best.n_corrected, weight, in_halves=False, rows=ROWS)
-        return surrogate, remaining(np.asarray(weights), kept(best.level), means) if best.level else None
+        halves = halves and best.n_corrected > 0
+        surrogate = Surrogate(together(layout), best.n_corrected, weight, in_halves=halves, rows=ROWS)
+        if not (halves or best.level):
+            return surrogate, None
+        return surrogate, remaining(np.asarray(weights), kept(best.level), means, centred=halves)
 
 
 @dataclass(frozen=True, order=True)
@@ -136,17 +150,25 @@ def remaining(
     weights: Float[np.ndarray, "depth width width"],
     kept: Bool[np.ndarray, "depth width"],
     means: Float[np.ndarray, "depth width"],
+    *,
+    centred: bool = False,
 ) -> Remaining:
-    """The network of the kept neurons, with the others at their means."""
+    """The network of the kept neurons, with the others at their means.
+
+    If it is `centred`, then the means of the kept ones are taken off before a product and put back after it.
+    """
     left_out = np.where(kept, 0, means).astype(np.float32)
-    layers, offsets, places = [], [], []
+    layers, centres, offsets, places = [], [], [], []
     for layer, (w, to) in enumerate(zip(weights, kept, strict=True)):
         since = kept[layer - 1] if layer else np.ones(len(w), bool)
+        has_centre = centred and layer > 1
+        constant = means[layer - 1] if has_centre else left_out[layer - 1]
+        offset = (constant.astype(np.float64)[:, None] * w).sum(axis=0)[to].astype(np.float32)
         layers.append(jnp.asarray(w[since][:, to]))
-        offset = (left_out[layer - 1].astype(np.float64)[:, None] * w).sum(axis=0)[to].astype(np.float32)
-        offsets.append(None if since.all() else jnp.asarray(offset))
+        centres.append(jnp.asarray(means[layer - 1][since]) if has_centre else None)
+        offsets.append(None if since.all() and not has_centre else jnp.asarray(offset))
         places.append(None if to.all() else jnp.asarray(np.flatnonzero(to), jnp.int32))
-    return Remaining(tuple(layers), tuple(offsets), tuple(places), jnp.asarray(left_out))
+    return Remaining(tuple(layers), tuple(centres), tuple(offsets), tuple(places), jnp.asarray(left_out))
 
 
 @jax.jit
@@ -171,17 +193,25 @@ def _pilot(
     return jnp.stack(means), jnp.stack(alphas), jnp.stack(matters)
 
 
-@jax.jit
+@functools.partial(jax.jit, static_argnames="in_halves")
 def _final(
     weights: Float[Array, "depth width width"],
     key: UInt[Array, "2"],
     means: Float[Array, "depth width"],
     kept: Bool[Array, "depth width"],
+    *,
+    in_halves: bool = False,
 ) -> Float[Array, "sample width"]:
-    """The final layer at the trial's points, with the neurons that aren't kept at their means."""
-    h = _points(key, TRIAL, TRIAL_SAMPLES, weights.shape[1])
-    for w, mean, stays in zip(weights, means, kept, strict=True):
-        h = jnp.where(stays, jax.nn.relu(jnp.matmul(h, w, precision="highest")), mean)
+    """The final layer at the trial's points, with the neurons that aren't kept at their means.
+
+    With `in_halves` the activations less their means, and the weights, are rounded. Layer 1's means are not taken off.
+    """
+    times = functools.partial(jnp.matmul, precision="highest")
+    h, centre = _points(key, TRIAL, TRIAL_SAMPLES, weights.shape[1]), jnp.zeros(weights.shape[1])
+    for layer, (w, mean, stays) in enumerate(zip(weights, means, kept, strict=True)):
+        z = times(as_half(h - centre), as_half(w)) + centre @ w if in_halves and layer else times(h, w)
+        h = jnp.where(stays, jax.nn.relu(z), mean)
+        centre = mean if layer else centre
     return h
 
 

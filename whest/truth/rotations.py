@@ -30,9 +30,6 @@ SUM_GROUPS, WIDE_SUM_GROUPS = 32, 8
 WIDE = 512
 """From this width on, sums over rows are made as products: a reduction took a quarter of the time at 1024."""
 
-CORRECTED_SHARE = 16
-"""One basis in 16 is multiplied in float32 too, if the others are multiplied in bfloat16."""
-
 Folded = tuple[Float[Array, "replicate size width"], Float[Array, "replicate size width"]]
 Sums = tuple[Float[Array, "replicate depth width"], Float[Array, "replicate width"]]
 
@@ -67,21 +64,14 @@ class Surrogate:
     """Rows of a matmul, without their negatives."""
 
 
-def plan_halves(size: int, n_signed: int) -> Surrogate | None:
-    """The same network with products in bfloat16; None if there are too few bases to split."""
-    if n_signed < 8:
-        return None
-    together = min(bases_together(size), 2 ** int(math.log2(n_signed // 8)))
-    n_corrected = together * -(-n_signed // (together * CORRECTED_SHARE))
-    return Surrogate(together, n_corrected, (1 + n_signed) / n_corrected, in_halves=True)
-
-
 class Remaining(NamedTuple):
     """A network without some of its neurons. The first two layers are whole."""
 
     layers: tuple[Float[Array, "from to"], ...]
+    centres: tuple[Float[Array, " from"] | None, ...]
+    """What is taken from the inputs of a product, so that little is lost when the rest is rounded; None for nothing."""
     offsets: tuple[Float[Array, " to"] | None, ...]
-    """What the means of one layer's left-out neurons add to the inputs of the next; None where all neurons remain."""
+    """What the means of left-out neurons, and the centres, add to the outputs of a product; None for nothing."""
     places: tuple[Int[Array, " to"] | None, ...]
     """The original places of a layer's neurons; None where all remain."""
     left_out: Float[Array, "depth width"]
@@ -204,7 +194,7 @@ def _pair_sums(
     def factor(x: Array) -> Array:
         if kept == precision:
             return x.astype(precision)
-        return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
+        return as_half(x)
 
     def times(h: Array, w: Array) -> Array:
         return jnp.matmul(factor(h), factor(w), precision="highest", preferred_element_type=jnp.float32)
@@ -221,10 +211,16 @@ def _pair_sums(
             h = jax.nn.relu(times(h, w))
             sums.append(_column_sums(h))
         return jnp.stack(sums), _column_sums(h * h)
-    for w, offset in zip(remaining.layers[2:], remaining.offsets[2:], strict=True):
-        h = jax.nn.relu(times(h, w) if offset is None else times(h, w) + offset)
+    for w, centre, offset in zip(remaining.layers[2:], remaining.centres[2:], remaining.offsets[2:], strict=True):
+        z = times(h if centre is None else h - centre, w)
+        h = jax.nn.relu(z if offset is None else z + offset)
         sums.append(_column_sums(h))
     return remaining.restore(sums, _column_sums(h * h), len(h))
+
+
+def as_half(x: Array) -> Array:
+    """Rounded to bfloat16, and still in its own type."""
+    return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
 
 
 def _column_sums(h: Float[Array, "row width"]) -> Float[Array, " width"]:
