@@ -4,7 +4,7 @@
     NPROC=1 python benchmarks/bake_suites.py phase2 --share 0/2   # every second MLP: one process per core
     NPROC=1 python benchmarks/bake_suites.py phase2 --share 1/2   # the others; the last one to finish writes the file
 
-Hours on two cores. Only the truth is stored, without the weights. Finished MLPs and blocks are kept in
+About two hours on two cores with bfloat16. Only the truth is stored, without the weights. Finished MLPs and blocks are kept in
 benchmarks/baked, so an interrupted bake continues where it stopped, bit for bit. Finished MLPs are committed there
 until the suite is whole.
 

@@ -3,6 +3,7 @@
     make peer                                        # once: the peer goes to outputs/peer
     python benchmarks/truth.py                       # prints Markdown; about 25 minutes on two quiet cores
     python benchmarks/truth.py 256x8 --mlps 6        # one shape, more MLPs
+    python benchmarks/truth.py 1024x16 --scale 5 --samplers fast mixed "mixed ×2" plain   # enough for mixed to be itself
     python benchmarks/truth.py 64x4 --mlps 2 --scale 1e-3 --no-peer    # does it run?
     python benchmarks/truth.py growth                # seconds and memory from 1e6 to 1e8 samples
 
@@ -10,7 +11,8 @@ A sampler is timed after its first whole replicate, so compiling is not timed (t
 several programs). Its time to a standard error of 1e-4 (root mean square over the final layer) is variance per sample
 / 1e-8 / samples per second. The ratio to the peer is taken per MLP; its error bar is the standard error over MLPs. `×N`
 is N processes with one thread each, as `job=bake` draws. A design's variance per sample falls when replicates grow. At
-a width of 1024 the run is too short for whole designs, so the figure is an upper bound.
+a width of 1024 the run is too short for whole designs, so the figure is an upper bound. There `mixed` and `pruned` draw
+as `fast` does unless the plan has nine bases per replicate: from --scale 1.3 on.
 """
 
 import argparse
@@ -195,10 +197,12 @@ def ratio_words(ours: list[Timing], peers: list[Timing]) -> str:
     return f"{statistics.fmean(ratios):.1f} ± {error:.1f}"
 
 
-def compare(name: str, n_mlps: int, scale: float, with_peer: bool) -> None:
+def compare(name: str, n_mlps: int, scale: float, with_peer: bool, samplers: list[str] | None) -> None:
     width, depth = (int(part) for part in name.split("x"))
     dataset = FreshDataset(width=width, depth=depth, seed=SEED, n_mlps=n_mlps).load()
     runs = contestants((width, depth), scale, with_peer)
+    if samplers is not None:
+        runs = {sampler: run for sampler, run in runs.items() if sampler in (*samplers, "peer")}
     timings: dict[str, list[Timing]] = {sampler: [] for sampler in runs}
     peaks = []
     for place, row in enumerate(dataset.rows):
@@ -239,6 +243,7 @@ def main() -> None:
     parser.add_argument("asked", nargs="*", default=[*SHAPES, "growth"], help="shapes such as 256x8, or growth")
     parser.add_argument("--mlps", type=int, default=N_MLPS)
     parser.add_argument("--scale", type=float, default=1.0, help="times the FLOPs of each timing")
+    parser.add_argument("--samplers", nargs="+", help="some of them, and the peer")
     parser.add_argument("--no-peer", action="store_true")
     words = parser.parse_args()
     jax.config.update("jax_default_matmul_precision", "highest")
@@ -248,7 +253,7 @@ def main() -> None:
         print("| shape | sampler | samples/s | of matmul peak | variance per sample | s to SE 1e-4 | × peer ± SE |")
         print("|---|---|---|---|---|---|---|")
     for name in shapes:
-        compare(name, words.mlps, words.scale, not words.no_peer)
+        compare(name, words.mlps, words.scale, not words.no_peer, words.samplers)
     if "growth" in words.asked:
         growth()
 
