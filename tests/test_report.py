@@ -26,7 +26,7 @@ from whest.estimator.traced import Program, compile_program, estimator_function
 from whest.experiment import gather
 from whest.limits import Limits
 from whest.mlp import SeedProtocol, draw_mlp, mlp_names
-from whest.report import Report, RunMeta, save_report
+from whest.report import Report, RunMeta, estimator_breakdown, save_report
 from whest.scoring.whest import WhestRule
 from whest.tasks.whitebox.baseline import flops_per_sample
 from whest.tasks.whitebox.report import WhiteboxReport
@@ -487,3 +487,16 @@ def test_exhausted_row_says_why_it_has_no_prediction(prediction: Prediction, fla
     row = strict(report_of(make_case(prediction), limits=limits))["results"]["per_mlp"][0]
     assert row[flag]
     assert row["traceback"], "a zeroed row must say why"
+
+
+def test_a_breakdown_is_the_same_whether_cases_share_their_charges() -> None:
+    def charges(timing: Timing | None = None) -> tuple[Charge, ...]:
+        return Charge("a", "dot", 10, 2, timing), Charge("", "add", 3, 1, timing), Charge("a", "exp", 5, 1, timing)
+
+    for timing in (None, Timing(1.0, 2.0, 3.0)):
+        one, other = charges(timing), (*charges(timing)[:1], Charge("b", "dot", 7, 1, timing))
+        shared = estimator_breakdown([one, one, other, one], [Timing()] * 4)
+        apart = estimator_breakdown([charges(timing), charges(timing), other, charges(timing)], [Timing()] * 4)
+        assert json.dumps(shared) == json.dumps(apart)
+        assert shared["flops_used"] == 3 * 18 + 17
+        assert shared["by_namespace"]["estimator.a"]["operations"]["dot"]["calls"] == 8

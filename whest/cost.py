@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from whest.notation import html_table, text_table
 
@@ -52,7 +53,7 @@ class Cost:
     peer_unpriced: tuple[str, ...] = ()
     """Operations that flopscope's list has no price for."""
 
-    @property
+    @cached_property
     def flops(self) -> int:
         return sum(charge.flops for charge in self.charges)
 

@@ -8,7 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -231,8 +231,8 @@ def estimator_breakdown(
 
     `known` has the namespaces of other cases of the report: those that cost the same share one object.
     """
-    flops = sum(charge.flops for case in charges for charge in case)
-    whole = tuple(charge for case in charges for charge in case)
+    whole = _all_charges(charges)
+    flops = sum(charge.flops for charge in whole)
     if known is None:
         by_namespace = _by_namespace(whole)
     elif whole in known:
@@ -240,6 +240,23 @@ def estimator_breakdown(
     else:
         by_namespace = known[whole] = _by_namespace(whole)
     return {"flops_used": flops, **timing_json(_sum_timings(timings)), "by_namespace": by_namespace}
+
+
+def _all_charges(cases: Sequence[Sequence[Charge]]) -> tuple[Charge, ...]:
+    """The charges of all cases. Those of a program that has none of its own times are multiplied, not repeated."""
+    times: dict[int, int] = defaultdict(int)
+    for case in cases:
+        times[id(case)] += 1
+    whole: list[Charge] = []
+    for case in {id(case): case for case in cases}.values():
+        n = times[id(case)]
+        if any(charge.timing is not None for charge in case):
+            whole += [charge for _ in range(n) for charge in case]
+        elif n > 1:
+            whole += [replace(charge, flops=charge.flops * n, calls=charge.calls * n) for charge in case]
+        else:
+            whole += case
+    return tuple(whole)
 
 
 def _by_namespace(charges: Sequence[Charge]) -> Namespaces:

@@ -14,7 +14,7 @@ import pytest
 from whest.config.build import build_target
 from whest.dataset import suite as suite_module
 from whest.dataset.dataset import Dataset
-from whest.dataset.row import Row
+from whest.dataset.row import KeptWeights, Row
 from whest.dataset.sources import (
     FreshDataset,
     SeedsDataset,
@@ -482,3 +482,26 @@ def test_suite_with_a_flipped_byte_is_refused_or_unharmed(folder: Path) -> None:
         except Exception as error:
             surprises.add(type(error).__name__)
     assert surprises == set()
+
+
+def test_what_is_made_of_kept_weights_is_made_once_per_values() -> None:
+    kept, made = KeptWeights(), []
+
+    def make(weights: np.ndarray, given: np.ndarray) -> np.ndarray:
+        made.append(given)
+        return weights.sum() * given
+
+    def ask(given: list[float]) -> np.ndarray:
+        return kept.made_of(kept.draw(np.random.SeedSequence(3), 4, 2), np.array(given), make)
+
+    ask([1.0, 2.0])
+    ask([1.0, 2.0])
+    assert len(made) == 2, "nothing is kept outside a sweep"
+    kept.keep()
+    first = ask([1.0, 2.0])
+    assert ask([1.0, 2.0]) is first
+    assert not np.array_equal(ask([1.0, 3.0]), first), "other values"
+    assert len(made) == 4
+    kept.keep(0)
+    ask([1.0, 3.0])
+    assert len(made) == 5

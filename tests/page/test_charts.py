@@ -140,7 +140,7 @@ def test_neurons_are_classified_by_the_side_of_the_bend() -> None:
 def many_answers() -> Answers:
     truth = np.abs(np.random.default_rng(1).normal(size=(40, 16, 200)))
     names = tuple(f"mlp-{i}" for i in range(40))
-    return Answers(names, truth, truth + np.linspace(0.1, 0.01, 16)[:, None], None, truth - 0.5)
+    return Answers(names, truth, truth + np.linspace(0.1, 0.01, 16)[:, None], None, classify(truth, truth - 0.5))
 
 
 def test_neurons_are_all_drawn_or_a_number_is_given(many_answers: Answers) -> None:

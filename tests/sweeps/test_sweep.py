@@ -4,10 +4,15 @@ import csv
 import json
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+
+from whest.sweeps.table import _KNOWN, SweepRow, read_sweep
+from whest.sweeps.view import best_lines, print_sweep, printed
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated:DeprecationWarning"),  # MLflow's
@@ -174,3 +179,59 @@ def test_a_failing_parallel_job_is_in_the_table_and_hides_no_other(
 ) -> None:
     outcome = whest_process(*SWEEP, *JOBLIB, "estimator=file", "isolation=none", write_estimators(tmp_path))
     assert_one_of_three_failed(outcome, outputs)
+
+
+def test_a_finished_jobs_row_is_kept_for_the_table_and_believed_only_with_its_report(
+    whest: Whest, outputs: Path
+) -> None:
+    outcome = whest(*TINY, "estimator=zeros,mean_prop", "budget=1e4,1e6", *JOBLIB)
+    assert outcome.exit_code == 0, outcome.err
+    kept = read_sweep(outcome.sweep)
+    assert [row.status for row in kept] == ["finished"] * 4
+    points = [outcome.sweep / str(job) / "point.json" for job in range(4)]
+    for point in points:
+        content = json.loads(point.read_text())
+        assert content["row"]["scores"] == kept[content["row"]["job"]].scores
+        point.write_text(json.dumps({**content, "row": None}))
+    assert read_again(outcome.sweep) == kept, "what the reports say"
+
+    first = json.loads(points[0].read_text())
+    told = vars(kept[0]) | {"score": 7.0, "label": "zeros", "best": None, "on_front": False}
+    points[0].write_text(json.dumps({**first, "row": told}))
+    assert read_again(outcome.sweep)[0].score == 7.0, "it is read from the kept row"
+    points[0].write_text(json.dumps({**first, "row": {**told, "another": 1}}))
+    assert read_again(outcome.sweep) == kept, "a row of another version is not"
+    points[0].write_text(json.dumps({**first, "row": told, "report_sha256": "0"}))
+    assert read_again(outcome.sweep) == kept, "nor one of another report"
+
+
+def read_again(folder: Path) -> list[SweepRow]:
+    _KNOWN.clear()
+    return read_sweep(folder)
+
+
+def test_a_terminal_shows_a_part_of_a_large_sweep(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        SweepRow(n, f"budget={n}", "finished", "zeros", "zeros", n + 1.0, 0.5, best="best", protocol_hash=str(n))
+        for n in range(1000)
+    ]
+    rows[700] = SweepRow(700, "budget=700", "failed", problem="it broke")
+    rows[3] = replace(rows[3], best=None)
+    shown = printed(rows)
+    assert len(shown) == 100
+    assert shown[0].job == 700
+    assert 3 not in {row.job for row in shown}, "the best of a protocol come first"
+    lines = best_lines(rows)
+    assert len(lines) == 13
+    assert "986 more protocols" in lines[-1]
+    print_sweep(rows, lines, Console(width=120))
+    text = capsys.readouterr().out
+    assert "sweep of 1000 jobs" in text
+    assert "it broke" in text
+    assert "900 more jobs are in sweep.csv" in text
+    assert printed(rows[:100]) == rows[:100]
+
+    many = [replace(row, protocol_hash="one", best="tied") for row in rows if row.job != 700]
+    (line,) = best_lines([replace(many[0], best="best"), *many[1:]])
+    assert line.count("zeros") == 9
+    assert line.endswith("and 990 more")

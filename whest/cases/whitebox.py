@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Int
 
 from whest.cases.prediction import Prediction
 from whest.truth.truth import Truth
@@ -22,5 +22,5 @@ class WhiteboxCase:
     """How long it took to draw the truth; None if it came from the dataset or the cache."""
     protections: Mapping[str, str] = field(default_factory=dict)
     """The protections of the sandbox and whether each was active; empty without a worker."""
-    inputs: Float[np.ndarray, "depth width"] | None = None
-    """E[z] of every neuron, its mean before the ReLU; None if it is not known. The page uses it."""
+    kinds: Int[np.ndarray, "depth width"] | None = None
+    """The class of every neuron: dead, borderline or on; None if it is not known. The page uses it."""

@@ -57,10 +57,10 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
     if report.problem is not None:
         raise JobFailedError(report.problem)
     if point and report.score.score is not None:
-        keep_point(folder, point, report)
         from whest.sweeps.table import remember  # the table's statistics are slow to import, and a single run has none
 
-        remember(folder.absolute(), overrides, report.to_json())
+        row = remember(folder.absolute(), overrides, report.to_json())
+        keep_point(folder, point, report, row)
     return report.score.score
 
 

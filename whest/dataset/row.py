@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -43,10 +44,11 @@ class KeptWeights:
 
     def __init__(self) -> None:
         self._room, self._kept = 0, dict[tuple[object, ...], np.ndarray]()
+        self._made: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def keep(self, n_bytes: int = 2**28) -> None:
         """Keep weights from now on, until this many bytes are full; with 0, forget them."""
-        self._room, self._kept = n_bytes, {}
+        self._room, self._kept, self._made = n_bytes, {}, {}
 
     def draw(self, stream: np.random.SeedSequence, width: int, depth: int) -> Float[np.ndarray, "depth width width"]:
         key = (str(stream.entropy), stream.spawn_key, width, depth)
@@ -58,6 +60,22 @@ class KeptWeights:
             self._kept[key] = weights
             self._room -= weights.nbytes
         return weights
+
+    def made_of(self, weights: np.ndarray, given: np.ndarray, make: Callable[..., np.ndarray]) -> np.ndarray:
+        """`make(weights, given)`, made once for kept weights and an array of the same values."""
+        known = self._made.get(id(weights))
+        if known is not None and known[0] is weights and np.array_equal(known[1], given):
+            return known[2]
+        made = make(weights, given)
+        if made.nbytes + given.nbytes <= self._room and not weights.flags.writeable:
+            made.flags.writeable = False
+            self._room -= 0 if known is not None else made.nbytes + given.nbytes
+            self._made[id(weights)] = (
+                weights,
+                given.copy(),
+                made,
+            )  # while the weights are held, no other array has their id
+        return made
 
 
 KEPT = KeptWeights()

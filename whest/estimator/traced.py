@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ class Program:
     """Returns the means and the rounds of data-dependent loops. None if the program costs more than the budget: it was
     refused and not compiled."""
 
-    @property
+    @cached_property
     def cost(self) -> Cost:
         """The cost known before the run: everything except the rounds of data-dependent loops."""
         return self.estimate.cost()

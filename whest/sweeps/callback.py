@@ -12,6 +12,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from math import prod
 from pathlib import Path
@@ -114,8 +115,7 @@ class SweepCallback(Callback):
             _open_parent(_PARENTLESS.pop())
 
     def on_job_end(self, config: DictConfig, job_return: Any, **kwargs: Any) -> None:
-        if not gc.get_freeze_count():
-            gc.freeze()  # what the first job imported and compiled stays: later collections need not look at it
+        freeze_once()
         folder = Path(config.hydra.sweep.dir).absolute()
         if config.job == "score" and config.page and (folder / SWEEP_FILE).exists():  # a single run ends here too
             from whest.sweeps.live import rewrite_page
@@ -125,6 +125,15 @@ class SweepCallback(Callback):
     def on_multirun_end(self, config: DictConfig, **kwargs: Any) -> None:
         if sys.exc_info()[1] is None:  # Hydra 1.4 comes here with an error too; the command line ends such a sweep
             _FINISHED.extend(finish_open_sweep())
+
+
+@cache
+def freeze_once() -> None:
+    """What the first job imported and compiled stays: later collections need not look at it.
+
+    Python counts the frozen objects one by one when it is asked for their number, so that is not asked after each job.
+    """
+    gc.freeze()
 
 
 def _open_parent(sweep: OpenSweep) -> str | None:

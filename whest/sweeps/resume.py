@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from whest.document import Json
 from whest.files import LARGEST_SOURCE, SWEEP_STATE, read_bounded
 from whest.host import ESTIMATORS, PACKAGE
 
@@ -82,10 +83,24 @@ def is_sweeps_job(folder: Path) -> bool:
     return (folder.parent / SWEEP_FILE).exists()
 
 
-def keep_point(folder: Path, point: str, report: "AnyReport") -> None:
-    """Mark the job as finished. This is written last, after the report and the MLflow run."""
+def keep_point(folder: Path, point: str, report: "AnyReport", row: Json | None = None) -> None:
+    """Mark the job as finished. This is written last, after the report and the MLflow run.
+
+    `row` is the job's row of the sweep's table. Who makes the table then need not read the report.
+    """
     from whest.files import write_atomically
 
     sha256 = hashlib.sha256((folder / "report.json").read_bytes()).hexdigest()
-    kept = {"point": point, "report_sha256": sha256, "score": report.score.score}
+    kept = {"point": point, "report_sha256": sha256, "score": report.score.score, "row": row}
     write_atomically(folder / POINT_FILE, json.dumps(kept, indent=2).encode())
+
+
+def kept_row(folder: Path) -> Json | None:
+    """The row of a finished job, if its report is still the one that the row was made of."""
+    try:
+        kept = json.loads((folder / POINT_FILE).read_text())
+        report = (folder / "report.json").read_bytes()
+        is_same = kept["report_sha256"] == hashlib.sha256(report).hexdigest()
+        return dict(kept["row"]) if is_same and kept["row"] else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

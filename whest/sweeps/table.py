@@ -14,7 +14,7 @@ from whest.document import REPORT, Json, case_key, case_rows, case_score, front_
 from whest.notation import inert
 from whest.scoring.paired import Paired
 from whest.scoring.serial import SERIAL
-from whest.sweeps.resume import PROBLEM_FILE
+from whest.sweeps.resume import PROBLEM_FILE, kept_row
 
 UNFINISHED = "left no report"
 """The problem of a job that is still running, or that was killed."""
@@ -103,11 +103,18 @@ def _read_job(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow
     return known[1]
 
 
-def remember(folder: Path, overrides: Sequence[str], report: Json) -> None:
-    """Keep the row of a job that this process has just finished: its report need not be read for the table."""
+def remember(folder: Path, overrides: Sequence[str], report: Json) -> Json | None:
+    """Keep the row of a job that this process has just finished: its report need not be read for the table.
+
+    Returns the row as plain data, for the tables of other processes; None if the folder is no job's.
+    """
     state = _state(folder)
-    if state is not None and folder.name.isdigit() and len(_KNOWN) < MOST_KNOWN:
-        _KNOWN[folder] = state, row_of(int(folder.name), " ".join(overrides), report)
+    if state is None or not folder.name.isdigit():
+        return None
+    row = row_of(int(folder.name), " ".join(overrides), report)
+    if len(_KNOWN) < MOST_KNOWN:
+        _KNOWN[folder] = state, row
+    return vars(row)
 
 
 def _state(folder: Path) -> State | None:
@@ -120,6 +127,9 @@ def _state(folder: Path) -> State | None:
 
 
 def _read_anew(job: int, folder: Path | None, elsewhere: Json | None) -> SweepRow:
+    kept = kept_row(folder) if folder else None
+    if kept is not None and kept.keys() == SweepRow.__dataclass_fields__.keys() and kept["job"] == job:
+        return SweepRow(**kept)
     stored = folder / OVERRIDES if folder else None
     overrides = " ".join(OmegaConf.load(stored)) if stored and stored.exists() else ""
     try:

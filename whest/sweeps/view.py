@@ -22,11 +22,18 @@ MOST_FLOORS, MOST_CURVES = 6, 16
 """With more curves the legend would be longer than the picture: then one colour per estimator, points without lines."""
 
 
+MOST_PRINTED, MOST_FAILED, MOST_BEST, MOST_TIES = 100, 20, 12, 8
+"""A terminal's share of a large sweep: the jobs of the table, the failed ones among them, the lines below it, and the
+jobs that a line names."""
+
+
 def print_sweep(rows: Rows, best: list[str], console: Console) -> None:
+    """The table and the best jobs. Of a sweep of many jobs only a part, and where the rest is."""
     table = Table(box=None, header_style="bold", title=f"sweep of {len(rows)} jobs", title_justify="left")
     for column in ("job", "estimator", "budget", "score", "failed", "best", "status"):
         table.add_column(column, justify="left" if column in ("estimator", "best", "status") else "right")
-    for row in sorted(rows, key=lambda row: (row.flop_budget or 0, row.score if row.score is not None else 9e99)):
+    shown = printed(rows)
+    for row in shown:
         table.add_row(
             str(row.job),
             escape(row.label or row.overrides),
@@ -37,8 +44,22 @@ def print_sweep(rows: Rows, best: list[str], console: Console) -> None:
             " ".join(filter(None, (row.status, row.problem and f"({escape(row.problem)})"))),
         )
     console.print(table)
+    if len(shown) < len(rows):
+        console.print(f"{len(rows) - len(shown)} more jobs are in sweep.csv and on the page", soft_wrap=True)
     for line in best:
         console.print(escape(line), soft_wrap=True)
+
+
+def printed(rows: Rows) -> list[SweepRow]:
+    """The rows for a terminal, by budget and score. Of many: first the unfinished ones, then the best."""
+    ranked = sorted(rows, key=lambda row: (row.flop_budget or 0, row.score if row.score is not None else 9e99))
+    if len(ranked) <= MOST_PRINTED:
+        return ranked
+    failed = [row for row in ranked if row.status != "finished"][:MOST_FAILED]
+    best = [row for row in ranked if row.best == "best" and row.status == "finished"]
+    others = [row for row in ranked if row.best != "best" and row.status == "finished"]
+    chosen = {row.job for row in [*failed, *best, *others][:MOST_PRINTED]}
+    return [row for row in ranked if row.job in chosen]
 
 
 def print_places(folder: Path, console: Console) -> None:
@@ -150,10 +171,14 @@ def _finish(axes: "Axes", heights: Sequence[float | None], x: str, y: str, title
 
 def best_lines(rows: Rows) -> list[str]:
     """One sentence per budget: the best job, and the jobs that are not resolved from it."""
-    lines = []
-    for row, ties in best_of(rows):
-        tied = f", not resolved from {', '.join(other.label or '' for other in ties)}" if ties else ""
+    lines, best = [], best_of(rows)
+    for row, ties in best[:MOST_BEST]:
+        names = [other.label or "" for other in ties]
+        more = f" and {len(names) - MOST_TIES} more" if len(names) > MOST_TIES else ""
+        tied = f", not resolved from {', '.join(names[:MOST_TIES])}{more}" if ties else ""
         lines.append(f"best at {figure(row.flop_budget)}: {row.label}, {plus_minus(row.score, row.score_se)}{tied}")
+    if len(best) > MOST_BEST:
+        lines.append(f"{len(best) - MOST_BEST} more protocols have a best job: sweep.csv marks it")
     return lines
 
 

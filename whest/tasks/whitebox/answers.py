@@ -8,7 +8,7 @@ from whest.notation import figure
 from whest.page.blocks import Axis, Block, Cell, Chart, Choice, Colour, Column, Guide, Series, Table, Value
 from whest.page.flops import percent
 from whest.tasks.whitebox.figures import Answers
-from whest.tasks.whitebox.neurons import KINDS, MEANING, classify
+from whest.tasks.whitebox.neurons import KINDS, MEANING
 
 MAX_POINTS = 7000
 """On one page. A point takes about 25 bytes."""
@@ -20,7 +20,7 @@ def answer_blocks(answers: Answers) -> list[Block]:
     """The residuals of one layer at a time, the last layer first, then the classes of neurons."""
     n_mlps, depth, width = answers.truth.shape
     errors = np.square(answers.predicted.astype(np.float64) - answers.truth).mean(axis=(0, 2))
-    kinds = None if answers.inputs is None else classify(answers.truth, answers.inputs)
+    kinds = answers.kinds
     room = int(MAX_POINTS * (1 - FINAL_SHARE)) // max(depth - 1, 1)
     options = []
     for layer in layers_to_show(errors):

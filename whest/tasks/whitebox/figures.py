@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from whest.document import Json
 from whest.page.drawing import set_scale
@@ -29,8 +29,8 @@ class Answers:
     truth: Float[np.ndarray, "mlp depth width"]
     predicted: Float[np.ndarray, "mlp depth width"]
     layer_floor: Float[np.ndarray, " depth"] | None
-    inputs: Float[np.ndarray, "mlp depth width"] | None = None
-    """Each neuron's mean before the ReLU; None if it is not known."""
+    kinds: Int[np.ndarray, "mlp depth width"] | None = None
+    """Each neuron's class; None if it is not known."""
 
 
 def answers_of(report: WhiteboxReport) -> Answers | None:
@@ -39,14 +39,14 @@ def answers_of(report: WhiteboxReport) -> Answers | None:
     answered = [case for case, s in pairs if case.prediction.means is not None and not s.failed]
     if not answered:
         return None
-    inputs = [case.inputs for case in answered if case.inputs is not None]
+    kinds = [case.kinds for case in answered if case.kinds is not None]
     floor = np.mean([np.square(case.truth.standard_errors).mean(axis=1) for case in report.cases], axis=0)
     return Answers(
         names=tuple(case.name for case in answered),
         truth=np.stack([case.truth.means for case in answered]),
         predicted=np.stack([case.prediction.means for case in answered if case.prediction.means is not None]),
         layer_floor=floor if np.isfinite(floor).all() else None,  # other programs' datasets may have no standard errors
-        inputs=np.stack(inputs) if len(inputs) == len(answered) else None,
+        kinds=np.stack(kinds) if len(kinds) == len(answered) else None,
     )
 
 

@@ -15,7 +15,7 @@ from whest.document import Json
 from whest.errors import ConfigError
 from whest.mlp import MLP
 from whest.progress import Progress
-from whest.tasks.whitebox.neurons import classify, input_means
+from whest.tasks.whitebox.neurons import classes_of
 from whest.tasks.whitebox.predictions import PREDICTIONS_FILE, read_network
 from whest.truth.cache import TruthCache, watched_truth
 from whest.truth.truth import Truth
@@ -51,7 +51,7 @@ class Network:
     @cached_property
     def kinds(self) -> Int[np.ndarray, "depth width"]:
         """Each neuron's class."""
-        return classify(self.truth.means, input_means(self.mlp.weights, self.truth.means))
+        return classes_of(self.mlp.weights, self.truth.means)
 
     def error(self, answer: Answer) -> Float[np.ndarray, "depth width"] | None:
         """Prediction minus truth."""

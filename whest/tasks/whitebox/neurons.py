@@ -27,6 +27,13 @@ def input_means(
     return np.einsum("li,lij->lj", before, weights, dtype=np.float64)
 
 
+def classes_of(
+    weights: Float[np.ndarray, "depth width width"], means: Float[np.ndarray, "depth width"]
+) -> Int[np.ndarray, "depth width"]:
+    """The class of every neuron of one MLP."""
+    return classify(means, input_means(weights, means))
+
+
 def classify(means: Float[np.ndarray, "..."], inputs: Float[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
     """The class of every neuron, as a place in `KINDS`."""
     up = np.maximum(means.astype(np.float64), 0)

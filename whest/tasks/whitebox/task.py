@@ -10,7 +10,7 @@ from typing import ClassVar
 from whest.cases.prediction import Failure
 from whest.cases.whitebox import WhiteboxCase
 from whest.dataset.dataset import Dataset
-from whest.dataset.row import Row
+from whest.dataset.row import KEPT, Row
 from whest.dataset.suite import FOLDER as SUITES
 from whest.document import Json
 from whest.errors import JobFailedError
@@ -26,7 +26,7 @@ from whest.progress import Progress
 from whest.report import RunMeta
 from whest.scoring.whitebox import WhiteboxRule, WhiteboxScore
 from whest.tasks.whitebox.baseline import flops_per_sample, peer_flops_per_sample
-from whest.tasks.whitebox.neurons import input_means
+from whest.tasks.whitebox.neurons import classes_of
 from whest.tasks.whitebox.report import WhiteboxReport
 from whest.tasks.whitebox.view import VIEW
 from whest.truth.cache import TruthCache, asked_moments, watched_truth
@@ -80,8 +80,8 @@ class Whitebox:
                 with compiling:
                     prediction = runner.predict(mlp)
                 compiling = nullcontext()
-                inputs = input_means(mlp.weights, truth.means)
-                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections, inputs)
+                kinds = KEPT.made_of(mlp.weights, truth.means, classes_of)
+                yield WhiteboxCase(row.index, row.name, truth, prediction, drawn_in_s, runner.protections, kinds)
             if self.profile is not None and failure is None:
                 with progress.stage("profiling"):
                     self._trace(runner, self.dataset.mlp(self.dataset.rows[0]))
