@@ -6,6 +6,7 @@
 A job is covariance propagation on all MLPs of the warmup suite, with a page and a report, as `python -m whest` runs it;
 jobs differ in the budget. *Scoring* is a job's own work: to load the dataset, to trace, compile and meter the program,
 to predict each MLP and to score. All the rest is overhead: imports, Hydra, the report, the page, MLflow, the table.
+*Per core* is the number of jobs per second of CPU time, what a quiet machine's core does in a second of wall time.
 CPU time is user + system of all processes and threads, so other work on the machine hardly matters. Calls are counted
 from a process's first scored job on.
 """
@@ -16,6 +17,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -109,10 +111,11 @@ def main() -> None:
             *given,
         ]
         paths = {"PYTHONPATH": f"{folder}:{ROOT}", "MANY_JOBS": str(told), "MLFLOW_DISABLE_TELEMETRY": "true"}
+        started = time.monotonic()
         subprocess.run(
             [sys.executable, *command], check=True, cwd=folder, env=os.environ | paths, stdout=subprocess.DEVNULL
         )
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        wall_s, used = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
         records = [json.loads(path.read_text()) for path in told.iterdir()]
     scoring = sum(record["scoring"] for record in records)
     everything = max(used.ru_utime + used.ru_stime, sum(record["cpu"] for record in records))
@@ -121,6 +124,7 @@ def main() -> None:
         f"{n_jobs} jobs, {' '.join(given)}: {scoring:.1f} of {everything:.1f} CPU s, {scoring / everything:.1%} scoring"
     )
     print(f"per job {scoring / n_jobs * 1e3:.0f} ms of scoring and {rest / n_jobs * 1e3:.0f} ms of all else")
+    print(f"{n_jobs / everything:.2f} jobs per second per core; {wall_s:.0f} s of wall time on this machine, as it was")
     calls: dict[str, int] = {}
     for record in records:
         for name, number in record["calls"].items():

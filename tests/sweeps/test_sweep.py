@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from whest.sweeps.pace import SeenPace, end_pace, pace_of
 from whest.sweeps.table import _KNOWN, SweepRow, read_sweep
 from whest.sweeps.view import best_lines, print_sweep, printed
 
@@ -235,3 +236,19 @@ def test_a_terminal_shows_a_part_of_a_large_sweep(capsys: pytest.CaptureFixture[
     (line,) = best_lines([replace(many[0], best="best"), *many[1:]])
     assert line.count("zeros") == 9
     assert line.endswith("and 990 more")
+
+
+def test_a_launchers_process_tells_how_many_jobs_have_begun_and_the_time_left(tmp_path: Path) -> None:
+    (tmp_path / "sweep_state.json").write_text(json.dumps({"n_jobs": 8, "keys": ["budget"], "state": "open"}))
+    (tmp_path / "0").mkdir()
+    pace = pace_of(tmp_path / "0")
+    assert isinstance(pace, SeenPace)
+    assert pace.place("0") == "job 0 (1 of 8 begun)"
+    assert pace.time_left_s(pace.counted) is None, "no other job has begun since"
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+    assert pace_of(tmp_path / "2") is pace
+    assert pace.time_left_s(pace.started + 4.0) == 10.0, "two jobs began in four seconds, and five are left"
+    assert pace.place("2") == "job 2 (3 of 8 begun)"
+    end_pace()
+    assert pace_of(tmp_path / "elsewhere" / "5").place("5") == "job 5"

@@ -185,3 +185,17 @@ def test_the_page_is_written_again_only_after_some_time(tmp_path: Path) -> None:
     state.write_text(json.dumps({"state": "done"}))
     os.utime(page, (0, 0))
     assert not live.rewrite_page(tmp_path), "the end of the sweep wrote the last one"
+
+
+def test_a_thousand_budgets_are_shown_from_the_first_to_the_last() -> None:
+    page = sweep_page(finished(*(job(i, f"budget={i + 1}e6", 1.0, (i + 1) * 1e6) for i in range(1000))), "many")
+    headline = next(one for one in page.blocks if isinstance(one, Headline))
+    assert len(headline.facts) == 12
+    assert (headline.facts[0].label, headline.facts[-1].label) == ("best at 1e+06 FLOPs", "best at 1e+09 FLOPs")
+    assert headline.note == "1000 protocols, 1000 jobs; 12 of the budgets are shown"
+
+    page = sweep_page(finished(*(job(i, f"estimator.a=x{i}", 1.0 + i) for i in range(50))), "many")
+    found = block(page, Intervals, "Score")
+    assert isinstance(found, Intervals)
+    assert len(found.rows) == 40
+    assert found.caption.startswith("The best 40 of 50 scores; lower is better")

@@ -37,14 +37,14 @@ def score(config: Mapping[str, Any], folder: Path, overrides: list[str]) -> floa
         point = point_hash(experiment) if is_sweeps_job(folder) else None
         found = finished_score(folder, point) if point and settings.resume else None
         if found is not None:
-            say(line_of_before(folder.name, found))
+            say(line_of_before(folder, found))
             return found
 
         def show(report: AnyReport) -> None:
             if point is None:
                 print_report(report, console, settings.show_mlps)
             else:
-                print_job(report, job_line(report, folder.name, overrides), console, settings.show_mlps)
+                print_job(report, job_line(report, folder, overrides), console, settings.show_mlps)
 
         report = run(experiment, folder, progress, show)
     steps = next_steps(report, not isinstance(experiment.tracking, NoTracking))

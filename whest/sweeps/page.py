@@ -26,7 +26,7 @@ from whest.page import (
 )
 from whest.page.blocks import COLOURS
 from whest.sweeps.axes import BUDGET, SEEDS, Point, axis_of, facets_of, points_of
-from whest.sweeps.table import SweepRow, best_of
+from whest.sweeps.table import SweepRow, best_of, spread
 
 Rows = Sequence[SweepRow]
 MOST_FACTS, MOST_FLOORS, MOST_INTERVALS = 12, 6, 40
@@ -81,9 +81,10 @@ def _headline(rows: Rows) -> Headline:
     everywhere = f"{winners[0]}, at every budget" if len(winners) == 1 else f"{len(winners)} jobs, by budget"
     facts = [
         Fact(f"best at {figure(top.flop_budget)} FLOPs", without_seed(top), f"{_score(top)}; {_sure(top, ties)}")
-        for top, ties in best[:MOST_FACTS]
+        for top, ties in spread(best, MOST_FACTS)
     ]
-    return Headline("best at each budget", everywhere, f"{len(best)} protocols, {len(rows)} jobs", facts=facts)
+    part = f"; {len(facts)} of the budgets are shown" if len(facts) < len(best) else ""
+    return Headline("best at each budget", everywhere, f"{len(best)} protocols, {len(rows)} jobs{part}", facts=facts)
 
 
 def _score(row: SweepRow) -> str:
@@ -133,7 +134,8 @@ def _score_intervals(points: Sequence[Point], rows: Rows) -> Intervals:
     ]
     wide = max(point.score for point in points) > 20 * min(point.score for point in points)
     better = "lower" if is_lower else "higher"
-    return Intervals(found, f"Scores, the best first; {better} is better. Bars are one standard error.", is_log=wide)
+    which = f"The best {len(found)} of {len(points)} scores" if len(found) < len(points) else "Scores, the best first"
+    return Intervals(found, f"{which}; {better} is better. Bars are one standard error.", is_log=wide)
 
 
 def _score_chart(

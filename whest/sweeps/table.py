@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from omegaconf import OmegaConf
@@ -16,6 +17,7 @@ from whest.scoring.paired import Paired
 from whest.scoring.serial import SERIAL
 from whest.sweeps.resume import PROBLEM_FILE, kept_row
 
+T = TypeVar("T")
 UNFINISHED = "left no report"
 """The problem of a job that is still running, or that was killed."""
 COLUMNS = (
@@ -226,6 +228,13 @@ def best_of(rows: Sequence[SweepRow]) -> list[tuple[SweepRow, list[SweepRow]]]:
         if row.best == "tied":
             ties.setdefault(row.protocol_hash, []).append(row)
     return [(top, ties.get(top.protocol_hash, [])) for top in tops]
+
+
+def spread(items: Sequence[T], most: int) -> list[T]:
+    """All items, or so many of them from the first to the last, in even steps."""
+    if len(items) <= most:
+        return list(items)
+    return [items[round(i * (len(items) - 1) / (most - 1))] for i in range(most)]
 
 
 def mark_front(rows: Sequence[SweepRow]) -> list[SweepRow]:

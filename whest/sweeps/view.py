@@ -11,7 +11,7 @@ from rich.table import Table
 from whest.notation import figure, plus_minus, short_path
 from whest.page.drawing import literal
 from whest.page.palette import GRID, INK, MUTED, SERIES
-from whest.sweeps.table import SweepRow, best_of
+from whest.sweeps.table import SweepRow, best_of, spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -172,7 +172,7 @@ def _finish(axes: "Axes", heights: Sequence[float | None], x: str, y: str, title
 def best_lines(rows: Rows) -> list[str]:
     """One sentence per budget: the best job, and the jobs that are not resolved from it."""
     lines, best = [], best_of(rows)
-    for row, ties in best[:MOST_BEST]:
+    for row, ties in spread(best, MOST_BEST):
         names = [other.label or "" for other in ties]
         more = f" and {len(names) - MOST_TIES} more" if len(names) > MOST_TIES else ""
         tied = f", not resolved from {', '.join(names[:MOST_TIES])}{more}" if ties else ""
