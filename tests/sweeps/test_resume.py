@@ -99,6 +99,34 @@ def test_a_stopped_sweep_goes_on_and_believes_nothing_stale(whest: Whest, output
 
 
 @pytest.mark.slow
+def test_processes_whose_sweep_was_killed_begin_no_other_job(
+    tmp_path: Path, outputs: Path, environment: dict[str, str], whest_process: Whest
+) -> None:
+    """joblib gives a process many jobs at once. The sweep goes on from where it was killed, and they must not meet."""
+    budgets = ",".join(f"{n}e4" for n in range(1, 61))
+    command = (*TINY, "tracking=none", "estimator=zeros", f"budget={budgets}", "hydra/launcher=cores")
+    words = [sys.executable, "-m", "whest", *command, f"outputs_dir={outputs}"]
+    process = subprocess.Popen(
+        words, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 300
+        while len(list(outputs.glob("sweeps/*/*/*/point.json"))) < 12:
+            assert process.poll() is None, "it ended on its own"
+            assert time.monotonic() < deadline, "no point was finished"
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait(300)
+    before = len(list(outputs.glob("sweeps/*/*/*/config.yaml")))
+    outcome = whest_process(*command)
+    assert outcome.exit_code == 0, outcome.err
+    assert [row["status"] for row in table(outcome.sweep)] == ["finished"] * 60
+    found = outcome.out.count("was finished before")
+    assert 12 <= found <= before + 4, "each of the two ended the job it was in, and no more"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
 def test_twelve_points_stopped_after_five_run_seven_more(
     tmp_path: Path, outputs: Path, environment: dict[str, str], whest_process: Whest, blow: signal.Signals

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import current_process
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -39,6 +40,7 @@ WRITES_NOTHING = ("list", "info", "inspect", "runs", "doctor")
 """Jobs that only read, unless `output` names a file."""
 NO_PLACE = (errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EROFS, errno.ENAMETOOLONG, errno.ENOSPC)
 """Errors of a folder that can't be made or a file that can't be written."""
+_PARENT = os.getppid()
 compose_once()  # a launcher's process imports this module for `task_function`, and composes its job there
 
 
@@ -83,7 +85,7 @@ def task_function(config: DictConfig) -> Any:
     folder = Path(hydra_config.runtime.output_dir)
     is_alone = hydra_config.mode == RunMode.RUN
     leaves_files = False
-    if Interrupt.came:  # in an earlier job of the sweep, where it was lost
+    if Interrupt.came or _is_left_alone():  # in an earlier job of the sweep, where it was lost
         raise KeyboardInterrupt
     forget_problem(folder)
     try:
@@ -112,6 +114,14 @@ def task_function(config: DictConfig) -> Any:
     finally:
         if not leaves_files and is_alone:
             discard(folder, Path(hydra_config.output_subdir or ".hydra"), Path(config.get("outputs_dir", ".")))
+
+
+def _is_left_alone() -> bool:
+    """Whether this is joblib's process and the sweep that started it was killed.
+
+    It has more jobs in its queue, which the same command, started again, runs too.
+    """
+    return current_process().name.startswith("LokyProcess") and os.getppid() != _PARENT
 
 
 def require_folder(outputs_dir: Path) -> None:
