@@ -109,6 +109,7 @@ def confirm(words: Sequence[str]) -> None:
     samples = int(next((word[8:] for word in words if word.startswith("samples=")), CONFIRM_SAMPLES))
     nets: Iterable[Network] = suite_networks() if is_suite else fresh_networks(int(words[0]), samples)
     source = "phase2" if is_suite else f"{SHAPE}_{CONFIRM_SEED}"
+    jax.config.update("jax_compilation_cache_dir", "outputs/cache/xla")
     for forms in (ADOPTED, FORMS):
         pairs = list(answered(nets, forms, source))
         nets = [net for net, _ in pairs]
