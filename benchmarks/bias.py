@@ -73,7 +73,7 @@ def main() -> None:
         suite = load_suite(asked.suite)
         shipped = FreshDataset(suite.width, suite.depth, SUITE_ROOTS[asked.suite], asked.mlps).load()
         plain = [draw(PlainTruth(int(asked.reference)), independent(shipped.mlp(one))) for one in shipped.rows]
-        print(row(f"{suite.width}x{suite.depth}", suite.sampler, suite.truths[: asked.mlps], plain), flush=True)
+        print(row(f"{suite.width}x{suite.depth}", suite.sampler, list(suite.truths[: asked.mlps]), plain), flush=True)
         return
     for width, depth in SHAPES:
         dataset = FreshDataset(width, depth, SEED, asked.mlps).load()

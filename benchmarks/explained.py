@@ -1,4 +1,4 @@
-"""Where the errors of four estimators come from, by `job=explain` alone: the tables of section 10 of docs/frontier.md.
+"""Where the errors of four estimators come from, by `job=explain` alone: the tables of section 7 of docs/frontier.md.
 
 python benchmarks/explained.py          # 8 MLPs of the warmup suite
 python benchmarks/explained.py 3

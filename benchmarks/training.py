@@ -1,6 +1,7 @@
 """Networks for fitting constants: their seeds are in no shipped suite, and their truth is kept in outputs/cache."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,15 +28,18 @@ class Network:
 
 
 def networks(width: int, depth: int, seed: int, number: int, sampler: FastTruth) -> list[Network]:
+    return list(each_network(width, depth, seed, number, sampler))
+
+
+def each_network(width: int, depth: int, seed: int, number: int, sampler: FastTruth) -> Iterator[Network]:
+    """One network after the other, each as soon as its truth is drawn."""
     assert seed not in SUITE_ROOTS.values(), "a suite's own networks are for scoring"
     cache = TruthCache(Path("outputs/cache/truth"))
     dataset = FreshDataset(width=width, depth=depth, seed=seed, n_mlps=number).load()
-    found = []
-    for mlp in (dataset.mlp(row) for row in dataset.rows):
+    for number_drawn, mlp in enumerate((dataset.mlp(row) for row in dataset.rows), start=1):
         truth = cache.truth(sampler, mlp)
-        found.append(Network(np.asarray(mlp.weights), truth.means[-1].astype(np.float64), truth.floor_mse))
-        print(f"truth {len(found)}/{number} of seed {seed}", file=sys.stderr, flush=True)
-    return found
+        print(f"truth {number_drawn}/{number} of seed {seed}", file=sys.stderr, flush=True)
+        yield Network(np.asarray(mlp.weights), truth.means[-1].astype(np.float64), truth.floor_mse)
 
 
 def plus_minus(values: Float[np.ndarray, " n"]) -> str:
