@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from estimators.parts.ensemble import Layers, Matmul, Offsets, Squared, Sums
+from estimators.parts.ensemble import Layers, Matmul, Offsets, Squared, Sums, in_turn, runs
 
 STARTS_AFTER, SCALE = 3.5, 16.0
 """In layers: where the first neurons die, and how fast the share approaches its limit."""
@@ -51,12 +51,17 @@ def pilot_run(
 ) -> Pilot:
     """The whole network on a few points: their sums, and the α of every neuron."""
     sums, alphas, products = [], [], []
-    for place, w in enumerate(layers):
+
+    def step(h: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
         z = matmul(h, w)
         h = jax.nn.relu(z)
-        sums.append(h.sum(axis=0))
-        alphas.append(z.mean(axis=0) / jnp.maximum(z.std(axis=0), 1e-10))
-        products += squared.of(place, h) if squared else []
+        return h, (h.sum(axis=0), z.mean(axis=0) / jnp.maximum(z.std(axis=0), 1e-10))
+
+    for alike in runs([(w.shape, False) for w in layers], squared):
+        h, (totals, found) = in_turn(step, h, [layers[place] for place in alike])
+        sums += list(totals)
+        alphas += list(found)
+        products += squared.of(alike[-1], h) if squared else []
     return Pilot(sums + products, alphas)
 
 
