@@ -30,7 +30,7 @@ from estimators.parts.cumulants import (
     off_diagonal,
 )
 from estimators.parts.lean_sources import LeanSources
-from estimators.parts.looped import looped
+from estimators.parts.looped import LoopedSources, looped
 from estimators.parts.sources import Feed, Sources, Third
 from estimators.parts.sphere import radial_moment
 from estimators.parts.strassen import Product
@@ -120,7 +120,7 @@ def hidden(
 
     state, found = step(state, (weights[0], grams[0]))
     moments = [found]
-    if not in_loops:
+    if not in_loops or len(weights) < 2:
         for inputs in zip(weights[1:], grams[1:], strict=True):
             state, found = step(state, inputs)
             moments.append(found)
@@ -129,6 +129,7 @@ def hidden(
     assert isinstance(state.third, Sources | LeanSources)
     start = replace(state, third=looped(state.third, len(weights)))
     state, rest = jax.lax.scan(step, start, (weights[1:], grams[1:]))
+    assert isinstance(state.third, LoopedSources)
     means, covariances = (jnp.concatenate([x[None], y]) for x, y in zip(found, rest, strict=True))
     return means, covariances, replace(state, third=state.third.counted(len(weights) - 1))
 

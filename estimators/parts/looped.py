@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from estimators.parts.cumulants import Relu, Square
-from estimators.parts.lean_sources import LeanSource, LeanSources
+from estimators.parts.lean_sources import LeanSources
 from estimators.parts.sources import Feed, Source, Sources
 from estimators.parts.strassen import Product
 from estimators.parts.wick import Vector
@@ -30,8 +30,7 @@ Item = Any
 @partial(jax.tree_util.register_dataclass, data_fields=("old", "count", "newest"), meta_fields=("kind",))
 @dataclass(frozen=True)
 class LoopedSources:
-    kind: Sources | LeanSources
-    """Without items: what the sources are."""
+    kind: type[Sources] | type[LeanSources]
     old: Item
     """Their arrays, with one place per layer."""
     count: Int[Array, ""]
@@ -58,7 +57,7 @@ class LoopedSources:
         if feed is not None:
             last = self.count - 1
             old = _put(old, _fed(_at(old, last), feed.v), last)
-        return replace(self, old=old, newest=_with_room(self.kind.born(relu, feed)))
+        return replace(self, old=old, newest=_with_room(self.kind().born(relu, feed)))
 
     def counted(self, count: int) -> "LoopedSources":
         """The same, with the known count in the program's text."""
@@ -69,7 +68,7 @@ class LoopedSources:
         return moved
 
     def _one(self, item: Item) -> Sources | LeanSources:
-        return replace(self.kind, items=(item,))
+        return self.kind(items=(item,))
 
     def _each(self, function: Callable[[Item], Item]) -> Item:
         """The items in use, each replaced."""
@@ -86,7 +85,7 @@ def looped(first: Sources | LeanSources, places: int) -> LoopedSources:
     (newest,) = (_with_room(item) for item in first.items)
     known = newest._replace(p=newest.a)
     old = jax.tree.map(lambda x: jnp.zeros((places, *x.shape), x.dtype), known)
-    return LoopedSources(replace(first, items=()), old, jnp.int32(0), newest)
+    return LoopedSources(type(first), old, jnp.int32(0), newest)
 
 
 def _with_room(item: Item) -> Item:

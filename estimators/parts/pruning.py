@@ -101,13 +101,15 @@ def prune(layers: Layers, alphas: Sums, sizes: Sequence[int], means: Sums | None
 
     The others are replaced by their `means`, or by zeros.
     """
+    pruned = [index for index, (w, size) in enumerate(zip(layers, sizes, strict=True)) if size < w.shape[1]]
+    orders = dict(zip(pruned, _descending([alphas[index] for index in pruned]), strict=True))
     places, remaining = [], []
     left_out: Sums = []
     offsets: list[Float[Array, " to"] | None] = []
     before = None
-    for index, (w, alpha, size) in enumerate(zip(layers, alphas, sizes, strict=True)):
+    for index, (w, size) in enumerate(zip(layers, sizes, strict=True)):
         width = w.shape[1]
-        place = jnp.arange(width) if size == width else jnp.argsort(-alpha)[:size]
+        place = orders[index][:size] if index in orders else jnp.arange(width)
         offset: Float[Array, " to"] | None = None if before is None or means is None else (left_out[-1] @ w)[place]
         rows = w if before is None else w[before]
         remaining.append(rows if size == width else rows[:, place])
@@ -116,3 +118,8 @@ def prune(layers: Layers, alphas: Sums, sizes: Sequence[int], means: Sums | None
         left_out.append(jnp.zeros(width) if means is None or size == width else means[index].at[place].set(0))
         before = None if size == width else place
     return Pruned(remaining, places, left_out, offsets)
+
+
+def _descending(alphas: Sequence[Array]) -> Sequence[Int[Array, " width"]]:
+    """The places of each layer's neurons by α, the largest first; the layers have one width."""
+    return list(jnp.argsort(-jnp.stack(alphas), axis=-1)) if alphas else []

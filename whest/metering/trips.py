@@ -40,8 +40,9 @@ def settled(eqn: JaxprEqn, known: Known) -> Known:
     if eqn.primitive.name != "add" or not all(_is_whole_scalar(var.aval) for var in (*eqn.invars, *eqn.outvars)):
         return {}
     (result,) = eqn.outvars
+    dtype: Any = getattr(result.aval, "dtype", None)
     left, right = (_value(operand, known) for operand in eqn.invars)
-    return {} if left is None or right is None or not _fits(left + right, result.aval.dtype) else {result: left + right}
+    return {} if left is None or right is None or not _fits(left + right, dtype) else {result: left + right}
 
 
 def counters(eqn: JaxprEqn, known: Known) -> Callable[[int], Known] | None:
@@ -53,7 +54,8 @@ def counters(eqn: JaxprEqn, known: Known) -> Callable[[int], Known] | None:
     for (before, outcome), operand in zip(after, eqn.invars[first:], strict=False):
         start = _value(operand, known) if _is_whole_scalar(before.aval) else None
         step = None if start is None else _step(body, before, outcome)
-        if start is not None and step is not None and _fits(start + step * scan.length, before.aval.dtype):
+        dtype: Any = getattr(before.aval, "dtype", None)
+        if start is not None and step is not None and _fits(start + step * scan.length, dtype):
             found[before] = start, step
     return (lambda number: {var: start + step * number for var, (start, step) in found.items()}) if found else None
 
