@@ -32,8 +32,8 @@ Function = Callable[..., Any]
 
 LARGEST_KEPT = 30_000
 """The most equations of a compiled program that is kept on disk, those inside loops and functions not counted. jax 0.10
-crashed when it read back a program of 40,000 equations (matrix_core at 1024×16, unrolled). kerdock at 256×32 is read
-back correctly: 24,000 unrolled, and now 14,000, or 42,000 with those inside."""
+crashed when it read back a program of 40,000 equations (matrix_core at 1024×16, unrolled). kerdock at 256×32 was read
+back correctly when it had 24,000, and 42,000 with those inside."""
 
 LARGE = 3_000
 """The least number of equations, with those inside loops and functions, of a program that is compiled with
