@@ -33,7 +33,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int8, PRNGKeyArray
 from pydantic import Field
 
-from estimators.matrix_core import CORE_SHRINK, RADIAL, THINNED, MatrixCoreProp
+from estimators.matrix_core import CORE_SHRINK, RADIAL, MatrixCoreProp
 from estimators.orthogonal import Orthogonal, turned_weights
 from estimators.parts.chain import anchored
 from estimators.parts.ensemble import Layers, Matmul, Offsets, Squared, Sums, add, pair_sums, repeat
@@ -56,7 +56,7 @@ SQUARE_HALVINGS = 3
 """Of the points' covariance only blocks on its diagonal and one of each pair beside it are summed."""
 CUMULANTS_FROM = 128
 """The smallest width at which third cumulants are worth their cost."""
-CHAIN = MatrixCoreProp(RADIAL, CORE_SHRINK, "lean", False, 5, THINNED, False)
+CHAIN = MatrixCoreProp(RADIAL, CORE_SHRINK, "lean", False, 5, None, False)
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,15 @@ by a large factor. Source: this repository. The challenge's participants discuss
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 from pydantic import Field
 
-from estimators.parts.cumulant_chain import hidden_states, propagate
+from estimators.parts.cumulant_chain import hidden, propagate
 from estimators.parts.cumulants import Fourth, Relu, Square, Terms, off_diagonal, outer
 from estimators.parts.fallback import Affordable, predict_within, price
 from estimators.parts.lean_sources import LeanSources
@@ -55,6 +57,11 @@ FLOOR = 0.1
 """The smallest multiplier: a cost below this share of the budget gives no better score."""
 
 
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=("scale", "b"),
+    meta_fields=("third_in_core", "radial", "spread"),
+)
 @dataclass(frozen=True)
 class MatrixCore:
     scale: float | Float[Array, ""]
@@ -158,7 +165,7 @@ class MatrixCoreProp:
         return full if price(full, shape) <= FLOOR * budget else replace(self, sources="lean")
 
     def means(self, weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
-        return propagate(weights, *self._parts(weights.shape[1]))
+        return propagate(weights, *self._parts(weights.shape))
 
     def moments(
         self, weights: Float[Array, "depth width width"]
@@ -168,26 +175,26 @@ class MatrixCoreProp:
         The chain has E[hhᵀ] of the Gaussian input, since a₂ = 1; on that sphere it is a₁² times as large.
         """
         width = weights.shape[1]
-        states = hidden_states(weights, *self._parts(width))[1:]
-        means = radial_moment(width, 1, self.radial) * jnp.stack([state.mean for state in states])
-        scale = radial_moment(width, 1) ** 2
-        covariances = []
-        for state, mean in zip(states, means, strict=True):
-            assert state.covariance is not None, "only the input has none"
-            second = scale * (state.covariance + outer(state.mean, state.mean))
-            covariances.append(second - outer(mean, mean))
-        return means, jnp.stack(covariances)
+        means, covariances, _ = hidden(weights, *self._parts(weights.shape))
+        turned, scale = radial_moment(width, 1, self.radial) * means, radial_moment(width, 1) ** 2
+        seconds = scale * (covariances + means[:, :, None] * means[:, None, :])
+        return turned, seconds - turned[:, :, None] * turned[:, None, :]
 
-    def _parts(self, width: int) -> tuple[MatrixCore, Terms, float, Product, Third]:
+    def _parts(self, shape: tuple[int, ...]) -> tuple[MatrixCore, Terms, float, Product, Third, bool]:
+        depth, width, _ = shape
         is_lean = self.sources == "lean"
         in_core = not is_lean if self.third_in_core is None else self.third_in_core
         levels = (6 if is_lean else 2) if self.strassen_levels is None else self.strassen_levels
         core = MatrixCore(1 - self.core_shrink / width, in_core, self.radial, spread=self.spread)
         thinning = None if self.thinned is None or not is_lean else Thinning(width, self.thinned)
+        if thinning is not None and thinning.is_idle(depth):
+            thinning = None
         third: Third = LeanSources(thinning) if is_lean else Sources()
+        is_shared = is_lean and self.shared
         if isinstance(third, LeanSources) and self.shared:
             third = TieredSources(tuple((age, round(share * width)) for age, share in TIERS), third)
-        return core, TERMS, self.radial, Strassen(levels, halves=True), third
+        in_loops = thinning is None and not self.spread and not is_shared
+        return core, TERMS, self.radial, Strassen(levels, halves=True), third, in_loops
 
     def cheaper(self) -> Affordable:
         if self.sources != "lean":

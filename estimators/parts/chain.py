@@ -19,23 +19,29 @@ from estimators.parts.gaussian import rectify
 
 def mean_slopes(weights: Float[Array, "depth width width"]) -> Float[Array, "depth width"]:
     """Φ of every neuron by mean propagation, which does not depend on the samples."""
-    mean, variance = jnp.zeros(weights.shape[1]), jnp.ones(weights.shape[1])
-    slopes = []
-    for w in weights:
+
+    def step(before: tuple[Array, Array], w: Array) -> tuple[tuple[Array, Array], Array]:
+        mean, variance = before
         mean, variance, gain = rectify(mean @ w, variance @ (w * w))
-        slopes.append(gain)
-    return jnp.stack(slopes)
+        return (mean, variance), gain
+
+    n = weights.shape[1]
+    return jax.lax.scan(step, (jnp.zeros(n), jnp.ones(n)), weights)[1]
 
 
 def carry(
     error: Float[Array, " width"], weights: Float[Array, "layer width width"], slopes: Float[Array, "layer width"]
 ) -> Float[Array, "layer width"]:
     """The error after each of these layers, from the error before them."""
-    errors = []
-    for w, slope in zip(weights, slopes, strict=True):
+    if not len(weights):
+        return jnp.zeros((0, weights.shape[1]))
+
+    def step(error: Array, layer: tuple[Array, Array]) -> tuple[Array, Array]:
+        w, slope = layer
         error = slope * (error @ w)
-        errors.append(error)
-    return jnp.stack(errors) if errors else jnp.zeros((0, weights.shape[1]))
+        return error, error
+
+    return jax.lax.scan(step, error, (weights, slopes))[1]
 
 
 def first_means(w: Float[Array, "width width"]) -> Float[Array, " width"]:
@@ -60,10 +66,19 @@ def anchored(
         first = first_means(weights[0])[None] if known is None else known
         difference = first - means[: len(first)]
         slopes = mean_slopes(weights)
-        errors = [shares[0] * difference[0]]
-        for k in range(1, len(first)):
-            added = difference[k] - slopes[k] * (difference[k - 1] @ weights[k])
-            errors.append(slopes[k] * (errors[-1] @ weights[k]) + shares[k] * added)
-        by_slopes = partial(carry, weights=weights[len(first) :], slopes=slopes[len(first) :])
-        rest = (deeper or by_slopes)(errors[-1])
-        return means + jnp.concatenate([jnp.stack(errors), rest])
+
+        def step(error: Array, layer: tuple[Array, ...]) -> tuple[Array, Array]:
+            w, slope, here, before, share = layer
+            error = slope * (error @ w) + share * (here - slope * (before @ w))
+            return error, error
+
+        error, n = shares[0] * difference[0], len(first)
+        errors = [error[None]]
+        if n > 1:
+            shared = jnp.asarray(shares[1:n], means.dtype)
+            layers = (weights[1:n], slopes[1:n], difference[1:], difference[:-1], shared)
+            error, more = jax.lax.scan(step, error, layers)
+            errors.append(more)
+        by_slopes = partial(carry, weights=weights[n:], slopes=slopes[n:])
+        rest = (deeper or by_slopes)(error)
+        return means + jnp.concatenate([*errors, rest])

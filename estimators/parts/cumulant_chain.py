@@ -8,7 +8,7 @@ radius that is divided out (see `sphere`): 0 for the Gaussian input, 1 for the s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 import jax
@@ -29,6 +29,8 @@ from estimators.parts.cumulants import (
     moments_on_sphere,
     off_diagonal,
 )
+from estimators.parts.lean_sources import LeanSources
+from estimators.parts.looped import LoopedSources, looped
 from estimators.parts.sources import Feed, Sources, Third
 from estimators.parts.sphere import radial_moment
 from estimators.parts.strassen import Product
@@ -63,6 +65,7 @@ class Core(Protocol):
         ...
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class State:
     """The values that one layer passes to the next."""
@@ -81,29 +84,54 @@ def propagate(
     radial: float,
     product: Product,
     third: Third | None = None,
+    in_loops: bool = False,
 ) -> Float[Array, "depth width"]:
-    states = hidden_states(weights[:-1], core, terms, radial, product, third)
+    means, _, state = hidden(weights[:-1], core, terms, radial, product, third, in_loops)
     radius = radial_moment(weights.shape[1], 1, radial)
-    last = last_mean(states[-1], weights[-1].T, product) * (radius if len(weights) > 1 else 1)
-    return jnp.stack([*(radius * state.mean for state in states[1:]), last])
+    last = last_mean(state, weights[-1].T, product) * (radius if len(weights) > 1 else 1)
+    return jnp.concatenate([radius * means, last[None]])
 
 
-def hidden_states(
+def hidden(
     weights: Float[Array, "layer width width"],
     core: Core,
     terms: Terms,
     radial: float,
     product: Product,
     third: Third | None = None,
-) -> list[State]:
-    """The input's state, and that after each of these layers."""
+    in_loops: bool = False,
+) -> tuple[Float[Array, "layer width"], Float[Array, "layer width width"], State]:
+    """The means and covariances after each of these layers, and the state after the last.
+
+    `in_loops` is for sources that `looped` can hold.
+    """
     n = weights.shape[1]
-    states = [State(jnp.zeros(n, weights.dtype), None, third or Sources(), core)]
+    state = State(jnp.zeros(n, weights.dtype), None, third or Sources(), core)
+    if not len(weights):
+        return jnp.zeros((0, n), weights.dtype), jnp.zeros((0, n, n), weights.dtype), state
     with jax.named_scope("covariance"):
-        grams = tuple(jax.lax.map(lambda w: product.symmetric(w.T, w.T), weights)) if len(weights) else ()
-    for stored, gram in zip(weights, grams, strict=True):
-        states.append(layer(states[-1], stored.T, terms, radial, product, gram))
-    return states
+        grams = jax.lax.map(lambda w: product.symmetric(w.T, w.T), weights)
+
+    def step(state: State, inputs: tuple[Square, Square]) -> tuple[State, tuple[Vector, Square]]:
+        stored, gram = inputs
+        after = layer(state, stored.T, terms, radial, product, gram)
+        assert after.covariance is not None, "only the input has none"
+        return after, (after.mean, after.covariance)
+
+    state, found = step(state, (weights[0], grams[0]))
+    moments = [found]
+    if not in_loops or len(weights) < 2:
+        for inputs in zip(weights[1:], grams[1:], strict=True):
+            state, found = step(state, inputs)
+            moments.append(found)
+        means, covariances = (jnp.stack(x) for x in zip(*moments, strict=True))
+        return means, covariances, state
+    assert isinstance(state.third, Sources | LeanSources)
+    start = replace(state, third=looped(state.third, len(weights)))
+    state, rest = jax.lax.scan(step, start, (weights[1:], grams[1:]))
+    assert isinstance(state.third, LoopedSources)
+    means, covariances = (jnp.concatenate([x[None], y]) for x, y in zip(found, rest, strict=True))
+    return means, covariances, replace(state, third=state.third.counted(len(weights) - 1))
 
 
 def layer(state: State, w: Square, terms: Terms, radial: float, product: Product, gram: Square | None = None) -> State:

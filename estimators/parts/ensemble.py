@@ -6,7 +6,8 @@ The products h_i·h_j of one layer can be summed too (`Squared`): this matrix is
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -70,12 +71,41 @@ def point_sums(
 ) -> Sums:
     """Activations of each layer, summed over the rows of h."""
     sums, products = [], []
-    for place, w in enumerate(layers):
-        z, offset = matmul(h, w), offsets[place] if offsets else None
+
+    def step(h: Array, layer: tuple[Array, Array | None]) -> tuple[Array, Array]:
+        w, offset = layer
+        z = matmul(h, w)
         h = jax.nn.relu(z if offset is None else z + offset)
-        sums.append(h.sum(axis=0))
-        products += squared.of(place, h) if squared else []
+        return h, h.sum(axis=0)
+
+    known = offsets or [None] * len(layers)
+    for alike in runs([(w.shape, known[place] is None) for place, w in enumerate(layers)], squared):
+        some = [(layers[place], known[place]) for place in alike]
+        h, found = in_turn(step, h, some)
+        sums += list(found)
+        products += squared.of(alike[-1], h) if squared else []
     return sums + products
+
+
+def runs(kinds: Sequence[tuple[tuple[int, ...], bool]], squared: Squared | None) -> list[range]:
+    """The places of neighbouring square layers of one kind; a layer whose products are summed ends a run.
+
+    A kind is the shape and whether there is an offset.
+    """
+    ends = [place for place in range(1, len(kinds)) if kinds[place] != kinds[place - 1]]
+    ends += [end for place, ((m, n), _) in enumerate(kinds) if m != n for end in (place, place + 1)]
+    if squared is not None:
+        ends.append(squared.layer + 1)
+    cuts = sorted({0, *(end for end in ends if end < len(kinds)), len(kinds)})
+    return [range(*pair) for pair in pairwise(cuts)]
+
+
+def in_turn(step: Callable[[Array, Any], tuple[Array, Any]], h: Array, layers: Sequence[Any]) -> tuple[Array, Any]:
+    """A step for each of several layers of one kind, in a loop: it is compiled once. Its findings are stacked."""
+    if len(layers) == 1:
+        h, found = step(h, layers[0])
+        return h, jax.tree.map(lambda x: x[None], found)
+    return jax.lax.scan(step, h, jax.tree.map(lambda *parts: jnp.stack(parts), *layers))
 
 
 def pair_sums(

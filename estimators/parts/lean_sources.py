@@ -59,6 +59,17 @@ class LeanSource(NamedTuple):
         spread = self.spread and self.spread._replace(u=self.spread.u[alive])
         return self._replace(a=self.a[alive], p=p, z=self.z[alive], spread=spread)
 
+    def gated(self, slope: Vector) -> "LeanSource":
+        column = slope[:, None]
+        spread = self.spread and self.spread.gated(slope)
+        return self._replace(a=column * self.a, p=column * self.known_p, z=column * self.z, spread=spread)
+
+    def fed(self, v: Vector) -> "LeanSource":
+        """Σ_r P_ir P_jr is over all neurons, for which the hubs stand."""
+        ones = jnp.full_like(self.l[:, :1], len(v) / len(self.l))
+        z = jnp.concatenate([self.z, v[:, None]], axis=1)
+        return self._replace(z=z, l=jnp.concatenate([self.l, ones], axis=1))
+
     def columns(self, w: Square) -> Float[Array, "width hubs"]:
         return w if self.hubs is None else w[:, self.hubs]
 
@@ -80,12 +91,13 @@ class LeanSources:
         """All large matrices go through one product, all narrow ones through another."""
         if not self.items:
             return self
-        *old, newest = self.items
         whole, w = w, w if self.alive is None else w[:, self.alive]
-        moved = _split(partial(product, w), [x for s in old for x in (s.a, s.known_p)] + [newest.a])
+        moved = iter(_split(partial(product, w), [x for s in self.items for x in (s.a, s.p) if x is not None]))
         narrow = _split(partial(jnp.matmul, w), [s.z for s in self.items])
-        kept = [s._replace(a=moved[2 * i], p=moved[2 * i + 1], z=narrow[i]) for i, s in enumerate(old)]
-        kept.append(newest._replace(a=moved[-1], p=newest.columns(whole), z=narrow[-1]))
+        kept = [
+            s._replace(a=next(moved), p=s.columns(whole) if s.p is None else next(moved), z=z)
+            for s, z in zip(self.items, narrow, strict=True)
+        ]
         items = tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept)
         return LeanSources(self.thinning, items, layer=self.layer)
 
@@ -106,16 +118,13 @@ class LeanSources:
         return contracted([(s.a, _m(s), s.known_p, s.w, s.spread) for s in self.items], e, product)
 
     def after(self, relu: Relu, feed: Feed | None) -> "LeanSources":
-        slope = relu.slope[:, None]
-        old = [s._replace(a=slope * s.a, p=slope * s.known_p, z=slope * s.z) for s in self.items]
-        old = [s._replace(spread=s.spread and s.spread.gated(relu.slope)) for s in old]
+        old = [s.gated(relu.slope) for s in self.items]
         if feed is not None:
-            last = old[-1]
-            z = jnp.concatenate([last.z, feed.v[:, None]], axis=1)
-            # Σ_r P_ir P_jr over all neurons, for which the hubs stand
-            ones = jnp.full_like(last.l[:, :1], len(slope) / len(last.l))
-            old[-1] = last._replace(z=z, l=jnp.concatenate([last.l, ones], axis=1))
-        return self._thinned(relu, [*old, born(relu, feed, self._hubs(relu))])
+            old[-1] = old[-1].fed(feed.v)
+        return self._thinned(relu, [*old, self.born(relu, feed)])
+
+    def born(self, relu: Relu, feed: Feed | None) -> LeanSource:
+        return born(relu, feed, self._hubs(relu))
 
     def _hubs(self, relu: Relu) -> Int[Array, " hubs"] | None:
         n = len(relu.slope)

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from estimators.parts.ensemble import Layers, Matmul, Offsets, Squared, Sums
+from estimators.parts.ensemble import Layers, Matmul, Offsets, Squared, Sums, in_turn, runs
 
 STARTS_AFTER, SCALE = 3.5, 16.0
 """In layers: where the first neurons die, and how fast the share approaches its limit."""
@@ -51,12 +51,17 @@ def pilot_run(
 ) -> Pilot:
     """The whole network on a few points: their sums, and the α of every neuron."""
     sums, alphas, products = [], [], []
-    for place, w in enumerate(layers):
+
+    def step(h: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
         z = matmul(h, w)
         h = jax.nn.relu(z)
-        sums.append(h.sum(axis=0))
-        alphas.append(z.mean(axis=0) / jnp.maximum(z.std(axis=0), 1e-10))
-        products += squared.of(place, h) if squared else []
+        return h, (h.sum(axis=0), z.mean(axis=0) / jnp.maximum(z.std(axis=0), 1e-10))
+
+    for alike in runs([(w.shape, False) for w in layers], squared):
+        h, (totals, found) = in_turn(step, h, [layers[place] for place in alike])
+        sums += list(totals)
+        alphas += list(found)
+        products += squared.of(alike[-1], h) if squared else []
     return Pilot(sums + products, alphas)
 
 
@@ -96,13 +101,15 @@ def prune(layers: Layers, alphas: Sums, sizes: Sequence[int], means: Sums | None
 
     The others are replaced by their `means`, or by zeros.
     """
+    pruned = [index for index, (w, size) in enumerate(zip(layers, sizes, strict=True)) if size < w.shape[1]]
+    orders = dict(zip(pruned, _descending([alphas[index] for index in pruned]), strict=True))
     places, remaining = [], []
     left_out: Sums = []
     offsets: list[Float[Array, " to"] | None] = []
     before = None
-    for index, (w, alpha, size) in enumerate(zip(layers, alphas, sizes, strict=True)):
+    for index, (w, size) in enumerate(zip(layers, sizes, strict=True)):
         width = w.shape[1]
-        place = jnp.arange(width) if size == width else jnp.argsort(-alpha)[:size]
+        place = orders[index][:size] if index in orders else jnp.arange(width)
         offset: Float[Array, " to"] | None = None if before is None or means is None else (left_out[-1] @ w)[place]
         rows = w if before is None else w[before]
         remaining.append(rows if size == width else rows[:, place])
@@ -111,3 +118,8 @@ def prune(layers: Layers, alphas: Sums, sizes: Sequence[int], means: Sums | None
         left_out.append(jnp.zeros(width) if means is None or size == width else means[index].at[place].set(0))
         before = None if size == width else place
     return Pruned(remaining, places, left_out, offsets)
+
+
+def _descending(alphas: Sequence[Array]) -> Sequence[Int[Array, " width"]]:
+    """The places of each layer's neurons by α, the largest first; the layers have one width."""
+    return list(jnp.argsort(-jnp.stack(alphas), axis=-1)) if alphas else []

@@ -68,20 +68,26 @@ class Source(NamedTuple):
     """Indexed by the neurons of the birth layer, so it is never transformed."""
     spread: Spread | None = None
 
+    def gated(self, slope: Vector) -> "Source":
+        column = slope[:, None]
+        spread = self.spread and self.spread.gated(slope)
+        return Source(column * self.a, column * self.m, column * known_p(self), self.w, spread)
+
+    def fed(self, v: Vector) -> "Source":
+        return self._replace(m=self.m + v[:, None])
+
 
 @dataclass(frozen=True)
 class Sources:
     items: tuple[Source, ...] = ()
 
     def carried(self, w: Square, product: Product, is_last: bool = False) -> "Sources":
-        """All matrices go through one product."""
+        """All matrices go through one product; a new source has no P yet."""
         if not self.items:
             return self
-        *old, newest = self.items
-        parts = [x for s in old for x in (s.a, s.m, known_p(s))] + [newest.a, newest.m]
-        moved = jnp.split(product(w, jnp.concatenate(parts, axis=1)), len(parts), axis=1)
-        kept = [s._replace(a=moved[3 * i], m=moved[3 * i + 1], p=moved[3 * i + 2]) for i, s in enumerate(old)]
-        kept.append(newest._replace(a=moved[-2], m=moved[-1], p=w))
+        parts = [x for s in self.items for x in (s.a, s.m, s.p) if x is not None]
+        moved = iter(jnp.split(product(w, jnp.concatenate(parts, axis=1)), len(parts), axis=1))
+        kept = [s._replace(a=next(moved), m=next(moved), p=w if s.p is None else next(moved)) for s in self.items]
         return Sources(tuple(s._replace(spread=s.spread and s.spread.carried(w)) for s in kept))
 
     def slices(self, product: Product, alpha: Vector) -> Square | None:
@@ -100,14 +106,14 @@ class Sources:
         return contracted([(s.a, s.m, known_p(s), s.w, s.spread) for s in self.items], e, product)
 
     def after(self, relu: Relu, feed: Feed | None) -> "Sources":
-        slope = relu.slope[:, None]
-        old = [Source(slope * s.a, slope * s.m, slope * known_p(s), s.w, s.spread) for s in self.items]
-        old = [s._replace(spread=s.spread and s.spread.gated(relu.slope)) for s in old]
+        old = [s.gated(relu.slope) for s in self.items]
         if feed is not None:
-            old[-1] = old[-1]._replace(m=old[-1].m + feed.v[:, None])
+            old[-1] = old[-1].fed(feed.v)
+        return Sources((*old, self.born(relu, feed)))
+
+    def born(self, relu: Relu, feed: Feed | None) -> Source:
         k3, rest = newborn(relu, feed)
-        born = Source(relu.legs, jnp.diag(k3) + rest, None, relu.bend, None if feed is None else feed.spread)
-        return Sources((*old, born))
+        return Source(relu.legs, jnp.diag(k3) + rest, None, relu.bend, None if feed is None else feed.spread)
 
 
 def newborn(relu: Relu, feed: Feed | None) -> tuple[Vector, Square]:

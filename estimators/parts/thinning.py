@@ -22,6 +22,10 @@ class Thinning:
     beyond: float
     """The |α| beyond which neurons are left out."""
 
+    def is_idle(self, depth: int) -> bool:
+        """Whether no neuron of so many layers is left out."""
+        return self.hubs(depth) == self.width
+
     def hubs(self, layer: int) -> int:
         """Neurons of a layer (the first is 1) that bend enough."""
         return self._rounded(1 - 2 * self._tail(layer))

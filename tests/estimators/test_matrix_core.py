@@ -9,10 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from estimators.matrix_core import MatrixCoreProp
+from estimators.matrix_core import TERMS, MatrixCore, MatrixCoreProp
 from estimators.parts import lean_sources
+from estimators.parts.cumulant_chain import propagate
 from estimators.parts.fallback import price
-from estimators.parts.lean_sources import largest_part
+from estimators.parts.lean_sources import LeanSources, largest_part
+from estimators.parts.sources import Sources
+from estimators.parts.strassen import Strassen
 from tests.support.dense_chain import Dense
 from tests.support.estimators import (
     draw,
@@ -21,6 +24,7 @@ from tests.support.estimators import (
 from whest.metering.walk import meter
 
 SHRINK = 2.0
+FULL = MatrixCoreProp(2, SHRINK, "full", None, 1, None, False)
 FORMS: tuple[Literal["full"], Literal["lean"]] = ("full", "lean")
 
 
@@ -206,3 +210,18 @@ def test_sources_are_lean_where_full_ones_cost_more_than_the_floor() -> None:
     full = price(MatrixCoreProp(2, 8, "full", None, None, None, False), shape)
     assert estimator.sized(10 * full, shape).sources == "full"
     assert estimator.sized(10 * full - 10, shape).sources == "lean"
+
+
+@pytest.mark.parametrize("sources", FORMS)
+@pytest.mark.parametrize("depth", [3, 6])
+def test_layers_and_sources_in_loops_give_the_answer_of_the_unrolled_chain(sources, depth):
+    start = Sources() if sources == "full" else LeanSources()
+    parts = MatrixCore(0.9, sources == "full", 2), TERMS, 2.0, Strassen(1, halves=True), start
+    weights = draw(3, 8, depth).weights
+    unrolled, looped = (in_double(lambda w, how=how: propagate(w, *parts, how), weights) for how in (False, True))
+    np.testing.assert_allclose(looped, unrolled, rtol=0, atol=1e-12)
+
+
+def test_the_program_in_loops_does_not_grow_with_the_depth():
+    sizes = [len(jax.make_jaxpr(FULL.means)(jnp.zeros((depth, 8, 8))).eqns) for depth in (5, 9)]
+    assert sizes[0] == sizes[1]

@@ -154,6 +154,34 @@ def test_rounds_are_counted_through_scan_cond_jit_vmap_and_inside_a_loop_test():
     assert sorted(rounds) == sorted([10, 2, 3, 9, 2, 21])
 
 
+def test_a_loop_inside_a_scan_that_runs_as_long_as_a_counter_says_is_counted():
+    def triangle(x):
+        def step(state, _):
+            count, x = state
+            x = lax.fori_loop(0, count, lambda i, x: x @ x, x)
+            count = count + 1
+            return (count, lax.fori_loop(0, count, lambda i, x: x + 1, x)), None
+
+        return lax.scan(step, (0, x), length=5)[0][1]
+
+    charges = {charge.operation: charge.flops for charge in meter(triangle)(jnp.eye(8)).charges}
+    assert charges["dot_general"] == (0 + 1 + 2 + 3 + 4) * 2 * 8**3
+    assert charges["add"] >= (1 + 2 + 3 + 4 + 5) * 8**2
+
+
+def test_a_loop_inside_a_scan_whose_counter_depends_on_the_data_is_counted_when_it_runs():
+    def triangle(x, n):
+        def step(state, _):
+            count, x = state
+            return (count + 1, lax.fori_loop(0, count, lambda i, x: x @ x, x)), None
+
+        return lax.scan(step, (n, x), length=5)[0][1]
+
+    rounds, flops, _ = rounds_and_cost(triangle, jnp.eye(8), 2)
+    assert rounds == [2 + 3 + 4 + 5 + 6]
+    assert flops >= 20 * 2 * 8**3
+
+
 def test_a_counter_that_wraps_around_is_not_taken_at_its_word():
     def wrapping(x):
         state = lax.while_loop(

@@ -23,6 +23,7 @@ from whest.cases.prediction import Failure, Prediction
 from whest.cost import Cost, Timing
 from whest.estimator.calling import check_output, checked_prediction, describe_error
 from whest.estimator.contract import Estimator, MLPView, SetupContext
+from whest.metering.jaxprs import sub_programs
 from whest.metering.loops import count_rounds
 from whest.metering.xla import FIGURES, Counted, count
 from whest.mlp import MLP
@@ -32,11 +33,12 @@ Function = Callable[..., Any]
 
 LARGEST_KEPT = 30_000
 """The most equations of a compiled program that is kept on disk, those inside loops and functions not counted. jax 0.10
-crashed when it read back a program of 40,000 equations (matrix_core at 1024×16, unrolled). kerdock at 256×32 is read
-back correctly: 24,000 unrolled, and now 14,000, or 42,000 with those inside."""
+crashed when it read back a program of 40,000 equations (matrix_core at 1024×16, unrolled). kerdock at 256×32 was read
+back correctly when it had 24,000, and 42,000 with those inside."""
 
 LARGE = 3_000
-"""The least number of equations, counted in the same way, of a program that is compiled with LARGE_OPTIONS."""
+"""The least number of equations, with those inside loops and functions, of a program that is compiled with
+LARGE_OPTIONS."""
 LARGE_OPTIONS: dict[str, bool | int] = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
 """XLA's older code generator and fewer passes of LLVM. matrix_core at 256×8 compiles in .7 of the CPU time and half of
 the memory with them, and its answer takes .8 of the time (`benchmarks/compile_times.py compile`)."""
@@ -178,14 +180,18 @@ def _compile_plain(traced: Any) -> Callable[..., tuple[Array, None]]:
 
 
 def _compile(traced: Any) -> Any:
-    size = len(traced.jaxpr.eqns)
-    with _kept_on_disk(size <= LARGEST_KEPT):
+    with _kept_on_disk(len(traced.jaxpr.eqns) <= LARGEST_KEPT):
         lowered = traced.lower()
         is_quick = jax.config.read("jax_disable_most_optimizations")  # somebody chose even fewer
-        if size >= LARGE and jax.default_backend() == "cpu" and not is_quick:
+        if _size(traced.jaxpr) >= LARGE and jax.default_backend() == "cpu" and not is_quick:
             with suppress(jax.errors.JaxRuntimeError):  # an option that this XLA doesn't know
                 return lowered.compile(compiler_options=LARGE_OPTIONS)
         return lowered.compile()
+
+
+def _size(program: Any) -> int:
+    """The equations of a program, with those inside loops and functions."""
+    return sum(1 + sum(map(_size, sub_programs(eqn) or ())) for eqn in program.jaxpr.eqns)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from whest.metering.internals import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, while_of
+from whest.metering.internals import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, scan_of, while_of
 from whest.metering.jaxprs import call_arguments
 
 Known = Mapping[Var, int]
@@ -33,6 +33,31 @@ def _value(operand: Var | Literal, known: Known) -> int | None:
     if isinstance(operand, Literal):
         return int(operand.val) if _is_whole_scalar(operand.aval) else None
     return known.get(operand)
+
+
+def settled(eqn: JaxprEqn, known: Known) -> Known:
+    """The result of a sum of known numbers, if it fits its type."""
+    if eqn.primitive.name != "add" or not all(_is_whole_scalar(var.aval) for var in (*eqn.invars, *eqn.outvars)):
+        return {}
+    (result,) = eqn.outvars
+    dtype: Any = getattr(result.aval, "dtype", None)
+    left, right = (_value(operand, known) for operand in eqn.invars)
+    return {} if left is None or right is None or not _fits(left + right, dtype) else {result: left + right}
+
+
+def counters(eqn: JaxprEqn, known: Known) -> Callable[[int], Known] | None:
+    """The carried values of a `scan` that only count, at the start of any round; None if there are none."""
+    scan = scan_of(eqn)
+    body, first = scan.body.jaxpr, scan.n_consts
+    after = zip(body.invars[first : first + scan.n_carry], body.outvars, strict=False)
+    found: dict[Var, tuple[int, int]] = {}
+    for (before, outcome), operand in zip(after, eqn.invars[first:], strict=False):
+        start = _value(operand, known) if _is_whole_scalar(before.aval) else None
+        step = None if start is None else _step(body, before, outcome)
+        dtype: Any = getattr(before.aval, "dtype", None)
+        if start is not None and step is not None and _fits(start + step * scan.length, dtype):
+            found[before] = start, step
+    return (lambda number: {var: start + step * number for var, (start, step) in found.items()}) if found else None
 
 
 def trip_count(eqn: JaxprEqn, known: Known) -> int | None:

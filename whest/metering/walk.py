@@ -22,10 +22,13 @@ from whest.metering.lists import DEFAULT, PEER_RELEASES, chosen
 from whest.metering.parameters import check_params
 from whest.metering.prices import price
 from whest.metering.signatures import Remembered, check_equation, check_literals
-from whest.metering.trips import Known, known_constants, passed_on, trip_count
+from whest.metering.trips import Known, counters, known_constants, passed_on, settled, trip_count
 
 METER_VERSION = 3
 """Part of the protocol hash: raised whenever a price or a rule changes."""
+
+LONGEST_COUNTED = 256
+"""The longest `scan` that is walked round by round, where a loop inside it runs as long as a counter says."""
 
 Place = tuple[str, str]
 """Namespace and operation."""
@@ -191,6 +194,7 @@ class _Walk:
                 place = here, eqn.primitive.name
                 flops, calls = total.get(place, (0.0, 0))
                 total[place] = flops + self._plain(eqn), calls + 1
+                known.update(settled(eqn, known))
                 continue
             for place, (flops, calls) in self._control(eqn, inner, (*path, index), here, known).items():
                 before = total.get(place, (0.0, 0))
@@ -203,10 +207,10 @@ class _Walk:
         is_lone = eqn.primitive.name == "convert_element_type" and not kind(eqn.outvars[0].aval)[0]
         return 0.0 if is_lone and not self._depth else flops
 
-    def _inside_loop(self, program: ClosedJaxpr, path: Path, scope: str) -> Tally:
+    def _inside_loop(self, program: ClosedJaxpr, path: Path, scope: str, known: Known | None = None) -> Tally:
         self._depth += 1
         try:
-            return self.program(program, path, scope)
+            return self.program(program, path, scope, known)
         finally:
             self._depth -= 1
 
@@ -215,15 +219,29 @@ class _Walk:
         check_params(eqn.primitive.name, eqn.params)
         check_programs(eqn)
         if eqn.primitive.name == "scan":
-            length = scan_of(eqn).length
-            if type(length) is not int or length < 0:
-                raise UnmeterableError(f"`scan` with length {length!r}: a length is a whole number from 0")
-            return added([(self._inside_loop(inner[0], (*path, 0), scope), length)])
+            return self._scan(eqn, inner[0], (*path, 0), scope, known)
         if eqn.primitive.name == "cond":
             return self._cond(inner, path, scope)
         if eqn.primitive.name == "while":
             return self._while(eqn, path, scope, known)
         return self.program(inner[0], (*path, 0), scope, passed_on(eqn, inner[0], known))
+
+    def _scan(self, eqn: JaxprEqn, body: ClosedJaxpr, path: Path, scope: str, known: Known) -> Tally:
+        """The body times the length; round by round if only a counter of the scan tells how long a loop inside runs."""
+        length = scan_of(eqn).length
+        if type(length) is not int or length < 0:
+            raise UnmeterableError(f"`scan` with length {length!r}: a length is a whole number from 0")
+        before = dict(self.loops)
+        alike = added([(self._inside_loop(body, path, scope), length)])
+        at = counters(eqn, known) if len(self.loops) > len(before) and length <= LONGEST_COUNTED else None
+        if at is None:
+            return alike
+        unknown, self.loops = self.loops, dict(before)
+        by_round = added([(self._inside_loop(body, path, scope, at(number)), 1) for number in range(length)])
+        if len(self.loops) == len(before):
+            return by_round
+        self.loops = unknown
+        return alike
 
     def _cond(self, branches: Sequence[ClosedJaxpr], path: Path, scope: str) -> Tally:
         """The bits of the choice and the dearest branch: which one runs depends on the data."""
