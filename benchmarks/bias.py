@@ -5,6 +5,8 @@
     python benchmarks/bias.py --reference 1e6 --mlps 1 --samples 1e5    # does it run?
     python benchmarks/bias.py --suite phase2 --reference 1e7 --mlps 1   # a shipped suite's truth; some ten minutes
 
+The plain samples are kept in outputs/cache/truth, so a run that was stopped goes on where it was.
+
 Both sides are summed over neurons after division by their joint standard error. Without bias the mean square of these
 distances is 1 (a little more with few replicates: (k−1)/(k−3) for k of them), and the largest stays near √(2·ln n). The
 last column is what is left of a bias: the mean over the final layer of (ours − plain), in units of 1e-6, with its
@@ -14,12 +16,14 @@ standard error over MLPs.
 import argparse
 import math
 from collections import deque
+from pathlib import Path
 
 import numpy as np
 
 from whest.dataset.sources import FreshDataset
 from whest.dataset.suite import SUITE_ROOTS, load_suite
 from whest.mlp import MLP
+from whest.truth.cache import TruthCache
 from whest.truth.fast import FastTruth
 from whest.truth.mixed import MixedTruth
 from whest.truth.plain import PlainTruth
@@ -28,11 +32,16 @@ from whest.truth.truth import Truth, TruthSampler
 
 SHAPES = ((16, 4), (64, 4), (64, 24))
 SEED = 77
+CACHE = TruthCache(Path("outputs/cache/truth"))
 
 
 def draw(sampler: TruthSampler, mlp: MLP) -> Truth:
     (last,) = deque(sampler.stream(mlp), maxlen=1)
     return last.truth()
+
+
+def draw_plain(n_samples: float, mlp: MLP) -> Truth:
+    return CACHE.truth(PlainTruth(int(n_samples)), mlp)
 
 
 def independent(mlp: MLP) -> MLP:
@@ -72,12 +81,12 @@ def main() -> None:
     if asked.suite:
         suite = load_suite(asked.suite)
         shipped = FreshDataset(suite.width, suite.depth, SUITE_ROOTS[asked.suite], asked.mlps).load()
-        plain = [draw(PlainTruth(int(asked.reference)), independent(shipped.mlp(one))) for one in shipped.rows]
+        plain = [draw_plain(asked.reference, independent(shipped.mlp(one))) for one in shipped.rows]
         print(row(f"{suite.width}x{suite.depth}", suite.sampler, suite.truths[: asked.mlps], plain), flush=True)
         return
     for width, depth in SHAPES:
         dataset = FreshDataset(width, depth, SEED, asked.mlps).load()
-        plain = [draw(PlainTruth(int(asked.reference)), dataset.mlp(one)) for one in dataset.rows]
+        plain = [draw_plain(asked.reference, dataset.mlp(one)) for one in dataset.rows]
         for kind in (FastTruth, MixedTruth, PrunedTruth):
             found = [draw(kind(int(asked.samples)), dataset.mlp(one)) for one in dataset.rows]
             print(row(f"{width}x{depth}", kind.name, found, plain), flush=True)
