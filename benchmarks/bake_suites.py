@@ -4,9 +4,9 @@
     NPROC=1 python benchmarks/bake_suites.py phase2 --share 0/2   # every second MLP: one process per core
     NPROC=1 python benchmarks/bake_suites.py phase2 --share 1/2   # the others; the last one to finish writes the file
 
-About two hours on two cores with bfloat16. Only the truth is stored, without the weights. Finished MLPs and blocks are kept in
-benchmarks/baked, so an interrupted bake continues where it stopped, bit for bit. Finished MLPs are committed there
-until the suite is whole.
+About two hours on two cores with bfloat16. Only the truth is stored, without the weights. Finished MLPs and blocks are
+kept in benchmarks/baked, so an interrupted bake continues where it stopped, bit for bit. Finished MLPs are committed
+there until the suite is whole.
 
 The MLPs of warmup and phase1 that version 1 has go on from its truth: the mean of its n replicates is a running sum of
 n replicates, and the next ones have the numbers n, n + 1, and so on. So they are independent of the first n, and the
