@@ -3,7 +3,7 @@
     make peer                                        # once: the peer goes to outputs/peer
     python benchmarks/truth.py                       # prints Markdown; about 25 minutes on two quiet cores
     python benchmarks/truth.py 256x8 --mlps 6        # one shape, more MLPs
-    python benchmarks/truth.py 1024x16 --scale 5 --samplers fast mixed "mixed ×2" plain   # mixed can be itself
+    python benchmarks/truth.py 1024x16 --scale 5 --samplers fast mixed "mixed ×2" plain   # mixed is itself
     python benchmarks/truth.py 64x4 --mlps 2 --scale 1e-3 --no-peer    # does it run?
     python benchmarks/truth.py growth                # seconds and memory from 1e6 to 1e8 samples
 

@@ -119,7 +119,7 @@ def test_the_correction_is_the_whole_error_of_the_surrogate():
             ]
 
         exact = sums(surrogate=Surrogate(4, 0, 0.0, in_halves=False))
-        how = {"surrogate": Surrogate(4, 8, 1.0, in_halves=False, rows=512), "remaining": less}
+        how = {"surrogate": Surrogate(4, 8, 1.0, in_halves=False), "remaining": less}
         for ours, true in zip(sums(n_corrected=8, **how), exact, strict=True):
             np.testing.assert_allclose(ours, true, rtol=1e-5, atol=1e-3)
         assert np.abs(sums(n_corrected=0, **how)[0] - exact[0]).max() > 1

@@ -122,7 +122,7 @@ class FastTruth:
     """Randomly rotated designs. `n_samples` is rounded up to whole replicates, at least two."""
 
     name: ClassVar[str] = "fast"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     n_samples: SampleCount
     standard_error: StandardError | None = None

@@ -18,5 +18,5 @@ class MixedTruth(PrunedTruth):
     """Randomly rotated designs in two precisions. Small point sets are drawn as by `truth=fast`."""
 
     name: ClassVar[str] = "mixed"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     in_halves: ClassVar[bool] = True

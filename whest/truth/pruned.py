@@ -45,9 +45,6 @@ FIRST_TRIED = 5
 SIZE_STEPS = 16
 """Sizes are multiples of width/16: 16 at a width of 256, where multiples of 8 took 9 % more time."""
 
-ROWS = 512
-"""Rows of a matmul, without their negatives. Smaller matrices stay in a nearer cache than those of `truth=fast`."""
-
 HALVES_TIME = 0.6
 """The time of a layer with its product in bfloat16, over its time in float32, where there are instructions for it."""
 
@@ -64,7 +61,7 @@ class PrunedTruth(FastTruth):
     """Randomly rotated designs. Most bases go through a network without the neurons that are almost never on."""
 
     name: ClassVar[str] = "pruned"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     in_halves: ClassVar[bool] = False
     """Whether the products of the smaller network are made in bfloat16."""
 
@@ -89,7 +86,7 @@ class PrunedTruth(FastTruth):
         best = min(climb(choice), Choice(1.0, 0.0, 0))
         weight = layout.n_bases / best.n_corrected if best.n_corrected else 0.0
         halves = halves and best.n_corrected > 0
-        surrogate = Surrogate(together(layout), best.n_corrected, weight, in_halves=halves, rows=ROWS)
+        surrogate = Surrogate(together(layout), best.n_corrected, weight, in_halves=halves)
         if not (halves or best.level):
             return surrogate, None
         return surrogate, remaining(np.asarray(weights), kept(best.level), means, centred=halves)
@@ -116,7 +113,7 @@ def climb(choice: Callable[[float], Choice]) -> Choice:
 
 def together(layout: Plan) -> int:
     """The number of bases that go through a network at once: few enough to correct one in 8 or fewer."""
-    return min(bases_together(layout.size, ROWS), 2 ** int(math.log2(layout.n_signed // LARGEST_SHARE)))
+    return min(bases_together(layout.size), 2 ** int(math.log2(layout.n_signed // LARGEST_SHARE)))
 
 
 def cheapest(layout: Plan, level: float, c: float, r: float) -> Choice:

@@ -21,14 +21,11 @@ from jaxtyping import Array, Float, Int, Int8, UInt
 from whest.host import multiplies_bfloat16
 from whest.truth.designs import haar, mean_radius, walsh_hadamard
 
-ROWS = 2048
-"""Rows of a matmul, without their negatives: enough to keep the machine busy, few enough to stay in the CPU's cache."""
+FEWEST_ROWS, MOST_ROWS = 256, 2048
+"""Rows of a matmul, without their negatives."""
 
-SUM_GROUPS, WIDE_SUM_GROUPS = 32, 8
-"""Sums are float32 over rows/32 or rows/8 terms and float64 after that: nearly the speed of float32, less rounding."""
-
-WIDE = 512
-"""From this width on, sums over rows are made as products: a reduction took a quarter of the time at 1024."""
+CACHED = 2**16
+"""Numbers in those rows, if their bounds allow it: with their negatives, half of a core's own cache of 1 MB."""
 
 Folded = tuple[Float[Array, "replicate size width"], Float[Array, "replicate size width"]]
 Sums = tuple[Float[Array, "replicate depth width"], Float[Array, "replicate width"]]
@@ -39,9 +36,14 @@ def replicate_mesh() -> Mesh:
     return jax.make_mesh((jax.device_count(),), ("replicate",), axis_types=(AxisType.Auto,))
 
 
-def bases_together(size: int, rows: int = ROWS) -> int:
-    """The number of bases that go through the network at once."""
-    return max(1, min(size // 2, rows // size))
+def rows_together(size: int) -> int:
+    """Rows that go through the network at once, without their negatives: they stay in the cache between two layers."""
+    return min(MOST_ROWS, max(FEWEST_ROWS, CACHED // size))
+
+
+def bases_together(size: int) -> int:
+    """The number of bases whose points are made at once. A larger basis goes through the network in pieces."""
+    return max(1, min(size // 2, rows_together(size) // size))
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,6 @@ class Surrogate:
     """All bases / corrected bases."""
     in_halves: bool
     """Whether the products of g are made in bfloat16."""
-    rows: int = ROWS
-    """Rows of a matmul, without their negatives."""
 
 
 class Remaining(NamedTuple):
@@ -106,7 +106,7 @@ def fold_rotations(
         folded = mean_radius(size) * jnp.matmul(rotation, layers[0], precision="highest")
         return folded, jnp.matmul(folded, layers[1], precision="highest") if len(layers) > 1 else folded
 
-    return _each_replicate(fold, mesh, max(1, ROWS // size))(indices, weights)
+    return _each_replicate(fold, mesh, max(1, rows_together(size) // size))(indices, weights)
 
 
 @functools.partial(jax.jit, static_argnames=("with_identity", "mesh", "surrogate", "n_corrected"))
@@ -128,27 +128,34 @@ def basis_sums(
     """
     size = folded[0].shape[1]
     together = surrogate.together if surrogate else bases_together(size)
-    most_rows = surrogate.rows if surrogate else ROWS
+    most_rows = rows_together(size)
     scale = 1 / math.sqrt(size)
     precision = jnp.bfloat16 if surrogate and surrogate.in_halves else jnp.float32
 
     def one(folded: tuple[Array, Array], layers: Sequence[Array], remaining: Remaining | None = None) -> Sums:
         width = len(layers[0])
 
-        def cheap(z: Array, z_next: Array) -> Sums:
-            return _pair_sums(z, z_next, layers, precision, remaining)
+        def through(sums: Sums, pair: tuple[Array, Array], corrected: bool) -> tuple[Sums, None]:
+            new = _pair_sums(*pair, layers, precision, remaining)
+            if corrected and surrogate:
+                exact = _pair_sums(*pair, layers)
+                new = jax.tree.map(lambda rough, true: rough + surrogate.weight * (true - rough), new, exact)
+            return (sums[0] + new[0], sums[1] + new[1]), None
+
+        def in_pieces(sums: Sums, pair: tuple[Array, Array], corrected: bool) -> Sums:
+            step, rows = functools.partial(through, corrected=corrected), len(pair[0])
+            if rows <= most_rows or rows % most_rows:
+                return step(sums, pair)[0]
+            return jax.lax.scan(step, sums, tuple(part.reshape(-1, most_rows, width) for part in pair))[0]
 
         def add(sums: Sums, some: Array, corrected: bool) -> tuple[Sums, None]:
             turn = some.astype(jnp.float32)[:, :, None] * scale
             z, z_next = (walsh_hadamard(turn * part).reshape(-1, width) for part in folded)
-            new = cheap(z, z_next)
-            if corrected and surrogate:
-                exact = _pair_sums(z, z_next, layers)
-                new = jax.tree.map(lambda rough, true: rough + surrogate.weight * (true - rough), new, exact)
-            return (sums[0] + new[0], sums[1] + new[1]), None
+            return in_pieces(sums, (z, z_next), corrected), None
 
-        start = jnp.zeros((len(layers), width), jnp.float64), jnp.zeros(width, jnp.float64)
-        sums = cheap(*folded) if with_identity else start
+        sums: Sums = jnp.zeros((len(layers), width), jnp.float64), jnp.zeros(width, jnp.float64)
+        if with_identity:
+            sums = in_pieces(sums, folded, False)
         for some, corrected in ((signs[:n_corrected], True), (signs[n_corrected:], False)):
             if len(some):
                 step = functools.partial(add, corrected=corrected)
@@ -224,11 +231,5 @@ def as_half(x: Array) -> Array:
 
 
 def _column_sums(h: Float[Array, "row width"]) -> Float[Array, " width"]:
-    """Sums over rows. A product with ones reads wide rows in a better order than a reduction does on a CPU."""
-    rows, width = h.shape
-    if width >= WIDE and rows % WIDE_SUM_GROUPS == 0:
-        groups = jnp.repeat(jnp.eye(WIDE_SUM_GROUPS, dtype=jnp.float32), rows // WIDE_SUM_GROUPS, axis=1)
-        h = jnp.matmul(groups, h, precision="highest")
-    elif rows % SUM_GROUPS == 0:
-        h = h.reshape(-1, SUM_GROUPS, width).sum(0)
-    return h.astype(jnp.float64).sum(0)
+    """Sums over rows: float32 over the rows that go through the network at once, and float64 from there."""
+    return h.sum(0).astype(jnp.float64)
