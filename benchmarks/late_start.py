@@ -24,9 +24,8 @@ from jaxtyping import Array, Float
 from training import plus_minus
 
 from estimators.kerdock import ANCHORED, BELIEVED, CHAIN, FADING, Kerdock
-from estimators.matrix_core import MatrixCore
 from estimators.parts.chain import anchored
-from estimators.parts.cumulant_chain import State, hidden_states
+from estimators.parts.cumulant_chain import State, hidden
 from estimators.parts.lean_sources import LeanSources
 from estimators.parts.sphere import radial_moment
 from whest.dataset.sources import FreshDataset
@@ -133,8 +132,7 @@ def main() -> None:
     found: dict[tuple[int, int], list[tuple[float, float]]] = {}
     for row in dataset.rows:
         weights = jnp.asarray(dataset.mlp(row).weights)
-        states = jax.jit(chain, compiler_options=QUICKLY)(weights[:ANCHORED])
-        known = RADIUS * jnp.stack([state.mean for state in states[1:]])
+        known = known_means(weights[:ANCHORED])
         correct = jax.jit(partial(anchored, known=known, shares=SHARES))
         designs = [sample(weights, jax.random.key(1000 * row.index + k))[0] for k in range(N_DESIGNS)]
         plain = np.stack([np.asarray(x[-1], np.float64) for x in designs])
@@ -143,8 +141,9 @@ def main() -> None:
         bias = float(np.mean(change.mean(axis=0) ** 2 - change.var(axis=0, ddof=1) / N_DESIGNS))
         found.setdefault((0, 0), []).append((float((plain + change).var(axis=0, ddof=1).mean()), bias))
         for m in starts:
+            state = chain(weights[:m])
             for count in directions:
-                start = start_at(states[m], weights[m], count)
+                start = start_at(state, weights[m], count)
                 keys = [jax.random.key(1000 * row.index + 500 + k) for k in range(N_ROTATIONS)]
                 means = [jnp.concatenate([known[:m], RADIUS * late(start, weights[m + 1 :], key)]) for key in keys]
                 answers = np.stack([np.asarray(correct(x, weights)[-1], np.float64) for x in means])
@@ -157,13 +156,20 @@ def main() -> None:
         print(f"| {kind} | {plus_minus(variance)} | {plus_minus(bias2)} | {plus_minus(variance + bias2)} |", flush=True)
 
 
-def chain(weights: Array) -> list[State]:
-    return hidden_states(weights, *DENSE._parts(WIDTH))
-
-
-jax.tree_util.register_dataclass(State, ["mean", "covariance", "third", "core"], [])
-jax.tree_util.register_dataclass(MatrixCore, ["scale", "b"], ["third_in_core", "radial", "spread"])
 jax.tree_util.register_dataclass(LeanSources, ["items", "alive"], ["thinning", "layer"])
+
+
+@partial(jax.jit, compiler_options=QUICKLY)
+def known_means(weights: Array) -> Float[Array, "layer width"]:
+    return DENSE.means(weights)
+
+
+@partial(jax.jit, compiler_options=QUICKLY)
+def chain(weights: Array) -> State:
+    """The state after the last of these layers, with its sources one by one."""
+    *parts, _ = DENSE._parts(weights.shape)
+    _, _, state = hidden(weights, *parts)
+    return state
 
 
 if __name__ == "__main__":

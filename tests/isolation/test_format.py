@@ -58,7 +58,7 @@ def test_parameters_are_closed():
 
 
 F = {
-    "cov_prop": 49747, "hermite_cov": 75513, "hybrid": 49747, "kerdock": 353696, "matrix_core": 442315,
+    "cov_prop": 49747, "hermite_cov": 75513, "hybrid": 49747, "kerdock": 353696, "matrix_core": 446859,
     "mean_prop": 4992, "monte_carlo": 999931, "orthogonal": 4992, "pruned_mc": 4992, "random": 6118,
     "telescoping": 96988, "third_cumulant": 204166, "third_cumulant_plus": 239542, "whitened_mc": 4992, "zeros": 0,
 }  # fmt: skip
