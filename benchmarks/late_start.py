@@ -28,6 +28,7 @@ from estimators.parts.chain import anchored
 from estimators.parts.cumulant_chain import State, hidden
 from estimators.parts.lean_sources import LeanSources
 from estimators.parts.sphere import radial_moment
+from estimators.parts.strassen import Strassen
 from whest.dataset.sources import FreshDataset
 from whest.dataset.suite import SUITE_ROOTS
 from whest.truth.designs import haar, kerdock_signs, walsh_hadamard
@@ -78,15 +79,16 @@ def start_at(state: State, w: Array, directions: int) -> Start:
     g = np.zeros((len(left), WIDTH))
     if directions:
         twice = np.where(left == right, 1.0, 2.0)[:, None]
-        g = twice * third_of(state.third.carried(w.T, jnp.matmul), whiten, (left, right))
+        g = twice * third_of(state.third.carried(w.T, Strassen(0)), whiten, (left, right))
         g[:, :directions] /= 6
         g[:, directions:] /= 2
     spread = np.where(left == right, 2.0, 1.0)[:, None]
     g *= np.minimum(1, np.sqrt(LARGEST / np.maximum(np.sum(g * g * spread, axis=0), 1e-9)))
     rest, turn = np.linalg.eigh(np.eye(WIDTH) - (g * spread).T @ g)
     linear = (turn * np.sqrt(np.maximum(rest, 0))) @ turn.T
-    single = [jnp.asarray(x, jnp.float32) for x in (stored.T @ np.asarray(state.mean), (root @ linear).T, g @ root.T)]
-    return Start(*single, jnp.asarray(left), jnp.asarray(right))
+    mean, straight, squares = stored.T @ np.asarray(state.mean), (root @ linear).T, g @ root.T
+    single = partial(jnp.asarray, dtype=jnp.float32)
+    return Start(single(mean), single(straight), single(squares), jnp.asarray(left), jnp.asarray(right))
 
 
 @jax.jit
@@ -167,8 +169,8 @@ def known_means(weights: Array) -> Float[Array, "layer width"]:
 @partial(jax.jit, compiler_options=QUICKLY)
 def chain(weights: Array) -> State:
     """The state after the last of these layers, with its sources one by one."""
-    *parts, _ = DENSE._parts(weights.shape)
-    _, _, state = hidden(weights, *parts)
+    core, terms, radial, product, third, _ = DENSE._parts(weights.shape)
+    _, _, state = hidden(weights, core, terms, radial, product, third)
     return state
 
 
